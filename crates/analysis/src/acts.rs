@@ -19,7 +19,7 @@ struct Act {
 
 /// Returns the actions of a run, in time order. A fault lasts until it is healed, or until the end of its phase.
 fn acts(run: &Run) -> Vec<Act> {
-    let events = run.events.iter().filter(|event| event.class == EventClass::Servers).map(|event| Act {
+    let events = run.events.iter().filter(|event| event.class.is_action()).map(|event| Act {
         trial: event.trial,
         from_ns: event.from_ns,
         until_ns: event.until_ns,
@@ -64,9 +64,8 @@ pub fn begun(run: &Run, trial: u32, (from, to): (u64, u64), max: usize) -> Vec<S
 /// itself, and its automatic restart, are no commands.
 pub fn is_commanded(run: &Run, trial: u32, (from_ns, to_ns): (u64, u64)) -> bool {
     run.events.iter().any(|event| {
-        let is_command = event.class == EventClass::Servers && event.text.starts_with("lab ");
         let is_then = event.from_ns <= to_ns && event.until_ns + AFTER_NS >= from_ns;
-        is_command && event.trial == Some(trial) && is_then
+        event.class == EventClass::Command && event.trial == Some(trial) && is_then
     })
 }
 

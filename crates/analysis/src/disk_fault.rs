@@ -2,15 +2,13 @@
 
 use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{
-    About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
+    About, DID_NOT_START, FaultKind, FaultSpan, INTEGRITY, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
 };
 
 use crate::known;
 use crate::name;
 use crate::view::{DiskFaultView, Noticed};
 
-/// Name of a failed integrity check among a ledger's disagreements.
-const INTEGRITY: &str = "integrity";
 /// Word for the end of a fault.
 const MENDED: &str = "mended";
 

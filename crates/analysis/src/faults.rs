@@ -160,6 +160,7 @@ fn one(
         unknown,
         unknown_writes,
         stale: stale::reads(facts, is_its),
+        duplicates: stale::duplicates(facts, is_its),
         lost: None,
         nodes: None,
         key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
@@ -331,6 +332,8 @@ pub fn sentence(view: &FaultView) -> String {
     counts.extend(view.nodes.as_ref().and_then(nodes::words));
     counts.extend(view.key_parts.and_then(key_parts::words));
     counts.extend(stale::words(view));
+    let copies = number::plural(view.duplicates, "duplicate record read", "duplicate records read");
+    counts.extend((view.duplicates > 0).then_some(copies));
     counts.extend(view.lost.and_then(lost::words));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, Phase, PhaseState, Run, Trial};
+use plimsoll_record::data::{Event, FaultSpan, Level, Phase, PhaseState, Run, Trial};
 
 use crate::phase::PhaseFacts;
 use crate::{host, name, peak, stall, timeline};
@@ -173,7 +173,7 @@ fn slow(run: &Run, facts: &PhaseFacts<'_>) -> Vec<SpanRow> {
 }
 
 fn happened(run: &Run, event: &Event) -> SpanRow {
-    let kind = if event.class == EventClass::Servers { SpanKind::Action } else { SpanKind::Event };
+    let kind = if event.class.is_action() { SpanKind::Action } else { SpanKind::Event };
     let row = SpanRow {
         subject: event.subject.clone(),
         level: Some(event.level),

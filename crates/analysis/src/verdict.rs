@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    About, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState,
-    Trial,
+    About, DID_NOT_START, Event, EventClass, GoalKind, INTEGRITY, PhaseKind, PhaseResult, PhaseState, RESURRECTED,
+    ResultName, Run, RunState, Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
@@ -557,14 +557,14 @@ fn disagreement(name: &str, n: u64) -> String {
     let records = |words: &str| format!("had {} {words}", number::plural(n, "record", "records"));
     match name {
         "duplicated" => records("more than once"),
-        "resurrected" => records("that had been deleted or overwritten"),
+        RESURRECTED => records("that had been deleted or overwritten"),
         "differs" => records("of which a node lacks what clients read"),
         "alien" => records("that no operation wrote"),
         "wrong_content" => records("with wrong content"),
         "refused" => records("with a refused write"),
         "index_disagrees" => records("on which the index disagrees"),
         DID_NOT_START => "did not start again".to_string(),
-        "integrity" => "failed the store's own integrity check".to_string(),
+        INTEGRITY => "failed the store's own integrity check".to_string(),
         other => records(&format!("with {}", other.replace('_', " "))),
     }
 }

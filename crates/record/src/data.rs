@@ -151,6 +151,8 @@ pub struct PhaseHeader {
 pub const DID_NOT_START: &str = "did_not_start";
 /// Records that show what had been overwritten or deleted, and had been seen to be.
 pub const RESURRECTED: &str = "resurrected";
+/// Failure of the store's own integrity check.
+pub const INTEGRITY: &str = "integrity";
 
 plimsoll_core::words! {
     /// Severity of an event.
@@ -179,8 +181,24 @@ plimsoll_core::words! {
         Witness = "witness",
         /// Limitation of the ledger.
         Ledger = "ledger",
-        /// Action on the store's servers: by a command for their lab, by the lab itself, or by the plan.
+        /// Action on the store's servers by their lab itself, or by the plan.
         Servers = "servers",
+        /// Command for the lab of the store's servers.
+        Command = "command",
+    }
+}
+
+impl EventClass {
+    /// Returns true for actions on the store's servers.
+    pub fn is_action(self) -> bool {
+        matches!(self, EventClass::Servers | EventClass::Command)
+    }
+
+    /// Returns the class of an event that was recorded with this class and text: earlier versions gave commands for labs
+    /// that of other actions on servers.
+    pub(crate) fn of_recorded(self, text: &str) -> Self {
+        let is_command = self == EventClass::Servers && text.starts_with("lab ");
+        if is_command { EventClass::Command } else { self }
     }
 }
 
@@ -238,6 +256,18 @@ pub struct AnswerCheck {
     /// Stale records by time and server; not in earlier recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<StaleReads>,
+    /// Further copies of records within one answer, by time; not in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<DuplicateReads>,
+}
+
+/// Further copies of records within one answer, in answers that came within one span, as [`UnknownWrites`] have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DuplicateReads {
+    /// Start of the span on the run's clock.
+    pub at_ns: u64,
+    /// Number of copies.
+    pub records: u64,
 }
 
 /// Stale records in the answers of a server that came within one span, as [`UnknownWrites`] have.

@@ -68,7 +68,7 @@ pub struct FaultDetail {
 impl FaultDetail {
     /// Returns the parts that recordings of earlier versions have in the words of a fault as planned, and of its subject.
     pub fn of_words(kind: FaultKind, fault: &str, subject: &str) -> Self {
-        let name = fault_name(fault);
+        let name = quoted::before(fault, &[" at ", " when "]);
         let disk = name.strip_prefix("disk ").filter(|_| kind == FaultKind::Disk);
         let link = match kind {
             FaultKind::Cut => Some(link_of_words(name, Link::CUT)),
@@ -177,7 +177,7 @@ impl FaultSpan {
     pub fn with_subject(&self, between: &str) -> String {
         match self.kind {
             FaultKind::Command => format!("run {}", self.subject),
-            _ => format!("{}{between}{}", fault_name(&self.fault), self.subject),
+            _ => format!("{}{between}{}", self.detail.name, self.subject),
         }
     }
 
@@ -200,9 +200,4 @@ impl FaultSpan {
             error: None,
         }
     }
-}
-
-/// Returns the words of a fault without its times: `kill primary`.
-fn fault_name(fault: &str) -> &str {
-    quoted::before(fault, &[" at ", " when "])
 }

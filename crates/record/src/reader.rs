@@ -315,14 +315,15 @@ fn read_events(connection: &Connection) -> Read<Vec<Event>> {
     all(connection, sql, |row| {
         let (from_ns, until_ns) = (count(row, 0)?, count(row, 1)?);
         check_time("an event", from_ns, until_ns)?;
+        let (class, text) = (named(&row.get::<_, String>(4)?, EventClass::named)?, row.get::<_, String>(6)?);
         Ok(Event {
             from_ns,
             until_ns,
             trial: row.get(2)?,
             level: named(&row.get::<_, String>(3)?, Level::named)?,
-            class: named(&row.get::<_, String>(4)?, EventClass::named)?,
+            class: class.of_recorded(&text),
             subject: row.get(5)?,
-            text: row.get(6)?,
+            text,
         })
     })
 }

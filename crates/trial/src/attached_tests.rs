@@ -13,7 +13,7 @@ impl ServersInUse {
 
 /// Returns the servers at these addresses.
 fn in_use(addresses: &[&Address]) -> Result<ServersInUse, TrialError> {
-    ServersInUse::of(addresses.iter().copied().cloned().collect(), "there")
+    ServersInUse::of(addresses.iter().map(|address| (*address).clone()).collect(), "there")
 }
 
 /// A server that listens on this machine, and a connection of this process to it.

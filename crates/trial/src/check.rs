@@ -10,7 +10,9 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{
+    About, AnswerCheck, AnswerCounts, EventClass, INTEGRITY, LedgerCheck, Level, PhaseEnd, ResultName,
+};
 use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
 use crate::copies;
@@ -63,7 +65,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         if let Err(error) = &integrity
             && is_damage(&integrity)
         {
-            check.wrong.insert("integrity".to_owned(), 1);
+            check.wrong.insert(INTEGRITY.to_owned(), 1);
             check.examples.insert(0, error.to_string());
             check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
         }
@@ -328,6 +330,7 @@ impl TrialRun<'_, '_> {
                 names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
             };
             let stale = spans.stale_reads(&ledger.stale_reads(verdict.phase, verdict.kind), name);
+            let duplicates = spans.duplicates(&ledger.duplicates(verdict.phase, verdict.kind));
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),
@@ -342,6 +345,7 @@ impl TrialRun<'_, '_> {
                 op: verdict.kind_name,
                 examples: verdict.examples,
                 stale,
+                duplicates,
             }))?;
         }
         Ok(())

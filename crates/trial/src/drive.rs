@@ -261,18 +261,7 @@ impl TrialRun<'_, '_> {
     pub(crate) fn driven(&mut self, mut driven: Driven) -> Result<DriveResult, TrialError> {
         let (clients, durability) = (driven.clients, driven.durability);
         let sessions = self.reached(|trial| trial.store.sessions(clients, durability))?;
-        if self.store.servers().is_none() && driven.faults.0.iter().any(|fault| is_of_clients(&fault.what)) {
-            driven.in_use = Arc::new(ServersInUse::of(addresses(&sessions), &self.trial.store.label)?);
-        }
-        driven.spec.answer_max = self.answer_max();
-        driven.spec.ticks = !driven.faults.0.is_empty();
-        driven.spec.started = Arc::default();
-        let mut observers = self.observers(&mut driven, &sessions);
-        if driven.faults.0.iter().any(ended_ops::are_awaited) {
-            let workers = driven.spec.worker_count(&sessions);
-            driven.answers = Arc::new(NewestAnswers::of(driven.spec.networks.len()));
-            observers = ended_ops::counting(observers, workers, &driven.ended_ops, &driven.answers);
-        }
+        let observers = self.prepare(&mut driven, &sessions)?;
         let Self { context, probes, ledger, workload, trial, store, directed, .. } = self;
         let (context, store, trial) = (&**context, &**store, *trial);
         let probes: &mut [Probe] = if driven.measured { &mut probes[..] } else { &mut [] };
@@ -302,6 +291,23 @@ impl TrialRun<'_, '_> {
             Some(error) => Err(error),
             None => result.map_err(|error| drive_error(&self.trial.store.label, error)),
         }
+    }
+
+    /// Completes the parameters of a drive, and returns its observers, which count operations if faults wait for them.
+    fn prepare(&mut self, driven: &mut Driven, sessions: &Sessions) -> Result<Vec<Box<dyn Observer>>, TrialError> {
+        if self.store.servers().is_none() && driven.faults.0.iter().any(|fault| is_of_clients(&fault.what)) {
+            driven.in_use = Arc::new(ServersInUse::of(addresses(sessions), &self.trial.store.label)?);
+        }
+        driven.spec.answer_max = self.answer_max();
+        driven.spec.ticks = !driven.faults.0.is_empty();
+        driven.spec.started = Arc::default();
+        let observers = self.observers(driven, sessions);
+        if !driven.faults.0.iter().any(ended_ops::are_awaited) {
+            return Ok(observers);
+        }
+        let workers = driven.spec.worker_count(sessions);
+        driven.answers = Arc::new(NewestAnswers::of(driven.spec.networks.len()));
+        Ok(ended_ops::counting(observers, workers, &driven.ended_ops, &driven.answers))
     }
 
     /// Returns the observers of a drive: its listener, or those of the ledger.

@@ -20,7 +20,7 @@ pub fn tell(
     (trial, label): (u32, &str),
     is_last: bool,
 ) -> Result<(), TrialError> {
-    for LabAct { what, from_ns, until_ns } in store.lab_acts(is_last)? {
+    for LabAct { what, is_command, from_ns, until_ns } in store.lab_acts(is_last)? {
         let from_ns = sinks.clock.of_monotonic(from_ns);
         let ended_ns = until_ns.map(|until_ns| sinks.clock.of_monotonic(until_ns));
         let until_ns = ended_ns.unwrap_or_else(|| sinks.clock.now_ns());
@@ -30,7 +30,8 @@ pub fn tell(
             Some(_) if seconds >= TOLD_S => format!("{what} (took {seconds:.2} s)"),
             Some(_) => what,
         };
-        let (trial, class, subject) = (Some(trial), EventClass::Servers, label.to_owned());
+        let class = if is_command { EventClass::Command } else { EventClass::Servers };
+        let (trial, subject) = (Some(trial), label.to_owned());
         sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level: Level::Warning, class, subject, text }))?;
     }
     Ok(())

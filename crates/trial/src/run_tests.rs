@@ -178,7 +178,7 @@ fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
     let line = Simulation::of(&text, killed).line();
     let result = &line.result;
     assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
-    assert_eq!(result.broken.as_ref().unwrap().what, "outage");
+    assert_eq!(result.broken.as_ref().unwrap().what.name(), "outage");
     assert!(result.sentence.contains("no operation is answered for 2.0"), "{}", result.sentence);
 }
 
@@ -189,7 +189,7 @@ fn outcomes_that_an_outage_leaves_unknown_break_their_goal() {
     let line = Simulation::of(&text, killed).line();
     let result = &line.result;
     assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
-    assert_eq!(result.broken.as_ref().unwrap().what, "unknown");
+    assert_eq!(result.broken.as_ref().unwrap().what.name(), "unknown");
     assert!(result.sentence.contains(": outcomes of operations are unknown ("), "{}", result.sentence);
 }
 
@@ -208,7 +208,7 @@ fn what_a_ledger_finds_in_a_load_step_through_a_fault_breaks_its_goal_there() {
         let (run, line) = (simulation.run(), simulation.line());
         let result = &line.result;
         assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
-        assert_eq!(result.broken.as_ref().unwrap().what, goal);
+        assert_eq!(result.broken.as_ref().unwrap().what.name(), goal);
         assert!(result.sentence.contains(words), "{}", result.sentence);
         // The search itself saw the same: it ended when the lowest rate had failed three times.
         assert!((4..=5).contains(&run.trials.len()), "{goal}: {} load steps", run.trials.len());

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::TICK_NS;
-use plimsoll_record::data::{LostWrites, StaleReads, Trial, UnknownWrites};
+use plimsoll_record::data::{DuplicateReads, LostWrites, StaleReads, Trial, UnknownWrites};
 
 /// Least ratio of the time since the last beginning or end of a fault to the length of a span.
 const FINENESS: u64 = 64;
@@ -50,11 +50,21 @@ impl TickSpans {
 
     /// Returns lost writes by span. `by_tick` has their numbers by the start of a tick.
     pub fn lost_writes(&self, by_tick: &BTreeMap<u64, u64>) -> Vec<LostWrites> {
+        self.summed(by_tick).into_iter().map(|(at_ns, writes)| LostWrites { at_ns, writes }).collect()
+    }
+
+    /// Returns further copies of records within answers by span. `by_tick` has their numbers by the start of a tick.
+    pub fn duplicates(&self, by_tick: &BTreeMap<u64, u64>) -> Vec<DuplicateReads> {
+        self.summed(by_tick).into_iter().map(|(at_ns, records)| DuplicateReads { at_ns, records }).collect()
+    }
+
+    /// Returns the sums of numbers of ticks by span.
+    fn summed(&self, by_tick: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
         let mut spans: BTreeMap<u64, u64> = BTreeMap::new();
-        for (at_ns, writes) in by_tick {
-            *spans.entry(self.start_ns(*at_ns)).or_default() += writes;
+        for (at_ns, count) in by_tick {
+            *spans.entry(self.start_ns(*at_ns)).or_default() += count;
         }
-        spans.into_iter().map(|(at_ns, writes)| LostWrites { at_ns, writes }).collect()
+        spans
     }
 
     /// Returns the stale records by span and server. `name` returns the name of the server with a number.

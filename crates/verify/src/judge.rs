@@ -6,20 +6,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use plimsoll_core::{Outcome, OwnedValue, TICK_NS, Value, Workload};
+use plimsoll_core::{Outcome, OwnedValue, Value, Workload};
 
 use crate::log::{ALIEN, Interval, LoggedOperation, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
 use crate::records::{Open, Records};
 use crate::state::Look;
+use crate::unknown::start_of_tick;
 use crate::verdict::AnswerVerdict;
 use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 
 /// Answers that may wait at most, and records in them: 8 MiB and 32 MiB.
 const WAITING_MAX: usize = 1 << 16;
 const WAITING_ROWS_MAX: usize = 1 << 21;
-/// Ticks with stale records that are told apart, by operation type and server.
-const STALE_MAX: usize = 10_000;
+/// Ticks with stale records that are told apart, by operation type and server, and ticks with duplicates, by operation
+/// type.
+const TICKS_MAX: usize = 10_000;
 
 /// Reason that an answer cannot be judged now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,11 +141,20 @@ pub(crate) struct Judge {
     waiting_rows: usize,
     /// Stale records by phase, kind, tick of the answer and server.
     pub stale: BTreeMap<(u16, u16, u64, u8), u64>,
+    /// Further copies of records within one answer, by phase, kind and tick of the answer.
+    pub duplicates: BTreeMap<(u16, u16, u64), u64>,
     /// Keys that are no record's, some of them.
     pub aliens: Vec<OwnedValue>,
     pub given: RecordMarks,
     /// The records in the order of their keys, once a range of them was asked for.
     pub order: Order,
+}
+
+/// Counts one more record at this place in time. After too many places, further ones are left out.
+fn note<P: Ord>(records: &mut BTreeMap<P, u64>, place: P) {
+    if records.len() < TICKS_MAX || records.contains_key(&place) {
+        *records.entry(place).or_default() += 1;
+    }
 }
 
 impl Judge {
@@ -157,6 +168,7 @@ impl Judge {
             waiting: Vec::new(),
             waiting_rows: 0,
             stale: BTreeMap::new(),
+            duplicates: BTreeMap::new(),
             aliens: Vec::new(),
             given: RecordMarks::default(),
             order: Order::default(),
@@ -174,6 +186,7 @@ impl Judge {
         self.waiting.clear();
         self.waiting_rows = 0;
         self.stale.clear();
+        self.duplicates.clear();
         self.aliens.clear();
     }
 
@@ -300,6 +313,7 @@ impl Judge {
         let words = Words::new(&*self.workload);
         for row in &rows[1..] {
             verdict.duplicated += 1;
+            note(&mut self.duplicates, (event.phase, event.kind, start_of_tick(event.finished_ns)));
             examples.add("duplicated", || words.has(event, *row, AGAIN));
         }
         if row.id != ALIEN && row.id != event.id {
@@ -417,6 +431,9 @@ impl Judge {
                 OrderFault::Disordered => (&mut verdict.disordered, "disordered", behind),
             };
             *count += 1;
+            if matches!(place, OrderFault::Duplicated) {
+                note(&mut self.duplicates, (event.phase, event.kind, start_of_tick(event.finished_ns)));
+            }
             examples.add(sort, || words.has(event, row, what));
         }
         for (row, worth) in rows.iter().zip(worths).filter(|(_, worth)| *worth != Worth::Right) {
@@ -458,10 +475,8 @@ impl Judge {
             }
             Worth::Stale(number) => {
                 verdict.stale += 1;
-                let place = (event.phase, event.kind, event.finished_ns / TICK_NS * TICK_NS, event.server);
-                if self.stale.len() < STALE_MAX || self.stale.contains_key(&place) {
-                    *self.stale.entry(place).or_default() += 1;
-                }
+                let tick_ns = start_of_tick(event.finished_ns);
+                note(&mut self.stale, (event.phase, event.kind, tick_ns, event.server));
                 examples.add("stale", || {
                     let was = number.map(|number| records.state(number).effect());
                     let was = was.or_else(|| records.past.find(row.id, row.stamp));

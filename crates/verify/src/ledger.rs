@@ -6,7 +6,7 @@
 //! goes by records and operations in flight, not by operations.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -449,6 +449,16 @@ impl Ledger {
             records: *records,
         };
         its.map(reads).collect()
+    }
+
+    /// Returns the numbers of further copies of records within answers to operations of this type in this phase, by the
+    /// start of the tick of the answer: the first 10,000 ticks that had some. Empty if the ledger has a gap.
+    pub fn duplicates(&self, phase: u16, kind: u16) -> BTreeMap<u64, u64> {
+        if self.gap().is_some() {
+            return BTreeMap::new();
+        }
+        let its = self.judge.duplicates.range((phase, kind, 0)..=(phase, kind, u64::MAX));
+        its.map(|((_, _, at_ns), records)| (*at_ns, *records)).collect()
     }
 
     /// States and values that are known.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use plimsoll_core::{Pause, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{EventClass, Run};
+use plimsoll_record::data::Run;
 
 use super::raised::{self, Counts, Window};
 use super::robust;
@@ -193,7 +193,7 @@ pub fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     let faults = faults::of_phase(facts).into_iter();
     let faults = faults.map(|fault| (fault.effect_ns.0, fault.effect_ns.1, name::at(&fault.name, fault.at_s)));
     let trial = Some(facts.trial.header.ordinal);
-    let events = run.events.iter().filter(|event| event.class == EventClass::Servers && event.trial == trial);
+    let events = run.events.iter().filter(|event| event.class.is_action() && event.trial == trial);
     let commands =
         events.map(|event| (event.from_ns, event.until_ns, name::at(&event.text, event.from_ns as f64 / 1e9)));
     let mut acts: Vec<(u64, u64, String)> = faults.chain(commands).collect();

@@ -1,7 +1,7 @@
 //! Slow moments that faults of the plan explain in several phases, as one finding. The rest stands out beside it.
 
 use indexmap::IndexMap;
-use plimsoll_record::data::{EventClass, Run};
+use plimsoll_record::data::Run;
 
 use super::sentence::NAMED_MAX;
 use crate::name::{self, REPEAT};
@@ -28,8 +28,7 @@ pub fn combined(run: &Run, facts: &[Vec<PhaseFacts<'_>>], findings: Vec<FindingV
 /// Returns true if commands for servers were given in a phase.
 fn has_commands(run: &Run, facts: &PhaseFacts<'_>) -> bool {
     let (trial, from_ns, until_ns) = (facts.trial.header.ordinal, facts.phase.header.start_ns, facts.phase.end.end_ns);
-    let mut commands =
-        run.events.iter().filter(|event| event.class == EventClass::Servers && event.trial == Some(trial));
+    let mut commands = run.events.iter().filter(|event| event.class.is_action() && event.trial == Some(trial));
     commands.any(|event| event.from_ns <= until_ns && event.until_ns >= from_ns)
 }
 

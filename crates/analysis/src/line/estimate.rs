@@ -9,7 +9,9 @@ use crate::view::{AtRate, RungState};
 use super::search::STEPS_MAX;
 use super::steps::{StepTable, together};
 use super::through::longest;
-use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, cost, explain, sentence};
+use super::{
+    Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, Requirement, cost, explain, sentence,
+};
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
@@ -186,7 +188,7 @@ fn broken(steps: &[LoadStep], rate: f64) -> Option<Broken> {
     let goals = at.first()?.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|step| step.goals.get(position)?.ratio())?;
         let got = median(&|step| step.goals.get(position)?.value)?;
-        let what = if goal.of.is_some() { goal.name() } else { goal.what.name() };
+        let what = Requirement::Goal(goal.what, goal.of.clone());
         Some((ratio, Broken { what, limit: goal.limit, got, unit: goal.unit.clone() }))
     });
     // What users feel goes before that the store did not keep up, which makes all of it worse.
@@ -194,12 +196,12 @@ fn broken(steps: &[LoadStep], rate: f64) -> Option<Broken> {
     // A goal tells more than that throughput did not come back, which may come of it.
     let unrecovered = || {
         let limit = median(&|step| step.unrecovered_s)?;
-        Some(Broken { what: "recovers".to_owned(), limit, got: limit, unit: "s".to_owned() })
+        Some(Broken { what: Requirement::Recovers, limit, got: limit, unit: "s".to_owned() })
     };
     worst.map(|(_, broken)| broken).or_else(unrecovered).or_else(|| {
         median(&|step| Some(step.unsent_ratio())).filter(|unsent| *unsent > 1.0)?;
         let got = median(&|step| Some(step.ended_per_s))?;
-        Some(Broken { what: "carried".to_owned(), limit: rate, got, unit: "1/s".to_owned() })
+        Some(Broken { what: Requirement::Carried, limit: rate, got, unit: "1/s".to_owned() })
     })
 }
 

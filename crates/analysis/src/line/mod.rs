@@ -31,7 +31,7 @@ mod through;
 pub use plimsoll_record::data::{LineSpec, Purpose};
 
 pub use crate::resource::Resource;
-use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, Rung};
+use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, Requirement, Rung};
 
 pub use finer::finer_than_machine;
 pub use fold::{LineFold, lines};

@@ -1,10 +1,12 @@
 //! The result in words.
 
-use crate::latency;
+use plimsoll_core::study::goal_name;
+use plimsoll_record::data::GoalKind;
+
 use crate::number;
 use crate::view::{AtRate, LineView};
 
-use super::{Beyond, Broken, Ending, LineResult, LineState, through};
+use super::{Beyond, Broken, Ending, LineResult, LineState, Requirement, through};
 
 /// The sentences of all searches, each with its store.
 pub(crate) fn of_all(lines: &[LineView]) -> String {
@@ -140,14 +142,15 @@ fn cycles_seen(result: &LineResult) -> String {
 fn breaks(result: &LineResult) -> String {
     let Some(Broken { what, limit, got, unit }) = &result.broken else { return "a goal breaks".to_owned() };
     let (shown, got_shown) = (number::with_unit(*limit, unit), number::with_unit(*got, unit));
-    match what.as_str() {
-        "carried" => {
+    match what {
+        Requirement::Carried => {
             let (got, limit) = (number::significant(*got), number::significant(*limit));
             format!("it does not keep up: {got} of {limit} a second finish")
         }
-        "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
-        "errors" => format!("errors pass {shown} ({got_shown})"),
-        what => through::breaks(what, *limit, [&shown, &got_shown])
-            .unwrap_or_else(|| format!("{} passes {shown} ({got_shown})", latency::written(what))),
+        Requirement::Recovers => format!("throughput does not come back within {shown} after the fault"),
+        Requirement::Goal(GoalKind::Errors, None) if *limit == 0.0 => format!("operations fail ({got_shown})"),
+        Requirement::Goal(GoalKind::Errors, None) => format!("errors pass {shown} ({got_shown})"),
+        Requirement::Goal(what, of) => through::breaks(*what, *limit, [&shown, &got_shown])
+            .unwrap_or_else(|| format!("{} passes {shown} ({got_shown})", goal_name(*what, of.as_deref()))),
     }
 }

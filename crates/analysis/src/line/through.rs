@@ -193,19 +193,18 @@ fn noticed(result: &LineResult, outage_s: f64) -> String {
     }
 }
 
-/// Describes a broken goal on faults, or that throughput did not come back: `lost writes pass 5 (9)`. `shown` are its
-/// limit and its value. `None` for other goals.
-pub(super) fn breaks(what: &str, limit: f64, [shown, got_shown]: [&str; 2]) -> Option<String> {
+/// Describes a broken goal on faults: `lost writes pass 5 (9)`. `shown` are its limit and its value. `None` for other
+/// goals.
+pub(super) fn breaks(what: GoalKind, limit: f64, [shown, got_shown]: [&str; 2]) -> Option<String> {
     Some(match what {
-        "recovers" => format!("throughput does not come back within {shown} after the fault"),
-        "outage" => format!("no operation is answered for {got_shown}, longer than {shown}"),
-        "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
-        "lost" if limit == 0.0 => format!("acknowledged writes are lost ({got_shown})"),
-        "lost" => format!("lost writes pass {shown} ({got_shown})"),
-        "stale" if limit == 0.0 => format!("answers have stale records ({got_shown})"),
-        "stale" => format!("stale records in answers pass {shown} ({got_shown})"),
-        "unknown" if limit == 0.0 => format!("outcomes of operations are unknown ({got_shown})"),
-        "unknown" => format!("unknown outcomes pass {shown} ({got_shown})"),
+        GoalKind::Outage => format!("no operation is answered for {got_shown}, longer than {shown}"),
+        GoalKind::Recovery => format!("throughput comes back only after {got_shown}, later than {shown}"),
+        GoalKind::Lost if limit == 0.0 => format!("acknowledged writes are lost ({got_shown})"),
+        GoalKind::Lost => format!("lost writes pass {shown} ({got_shown})"),
+        GoalKind::Stale if limit == 0.0 => format!("answers have stale records ({got_shown})"),
+        GoalKind::Stale => format!("stale records in answers pass {shown} ({got_shown})"),
+        GoalKind::Unknown if limit == 0.0 => format!("outcomes of operations are unknown ({got_shown})"),
+        GoalKind::Unknown => format!("unknown outcomes pass {shown} ({got_shown})"),
         _ => return None,
     })
 }

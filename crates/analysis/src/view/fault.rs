@@ -73,6 +73,8 @@ pub struct FaultView {
     pub key_parts: Option<FaultKeyPartsView>,
     /// Stale records in answers of that time, by server; empty if answers were not checked.
     pub stale: Vec<StaleReadsView>,
+    /// Further copies of records within one answer, in answers of that time; 0 if answers were not checked.
+    pub duplicates: u64,
     /// Lost writes that were acknowledged in the effect of the fault or before it; `null` without a check that knows
     /// them and their times.
     pub lost: Option<LostWritesView>,

@@ -154,12 +154,41 @@ pub struct Cause {
     pub score: f64,
 }
 
-/// The goal that broke.
+/// Requirement of a load step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum Requirement {
+    /// Goal on a quantity, of one operation type or of all together.
+    Goal(GoalKind, Option<String>),
+    /// The store keeps up with the rate.
+    Carried,
+    /// Throughput comes back after a fault.
+    Recovers,
+}
+
+impl Requirement {
+    /// Returns the name: that of a goal (`p99`, `errors`, `outage`, `read.p99`), `carried` or `recovers`.
+    pub fn name(&self) -> String {
+        match self {
+            Requirement::Goal(what, None) => what.name(),
+            Requirement::Goal(what, of) => goal_name(*what, of.as_deref()),
+            Requirement::Carried => "carried".to_owned(),
+            Requirement::Recovers => "recovers".to_owned(),
+        }
+    }
+}
+
+impl From<Requirement> for String {
+    fn from(requirement: Requirement) -> String {
+        requirement.name()
+    }
+}
+
+/// The requirement that broke.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Broken {
-    /// Name of a goal (`p99`, `errors`, `outage`, `recovery`, `lost`, `stale`, `unknown`), `carried` if the store did not
-    /// keep up with the rate, or `recovers` if throughput did not come back after a fault.
-    pub what: String,
+    /// Requirement; its name in JSON.
+    pub what: Requirement,
     /// The limit in `unit`.
     pub limit: f64,
     /// Median over the rungs at the lowest rate that failed, in `unit`; infinite when nothing was answered.

@@ -55,7 +55,7 @@ fn one_queue_with_exponential_service_is_found() {
     for (limit_ms, truth) in [(20.0, 2_000.0 - 100f64.ln() / 0.020), (8.0, 2_000.0 - 100f64.ln() / 0.008)] {
         let store = Store::exponential(2_000.0);
         let results = right_within_three_per_cent(&store, &spec(vec![p99(limit_ms)]), Sampled::ServerCpu, truth);
-        assert!(results.iter().all(|one| one.broken.as_ref().unwrap().what == "p99"));
+        assert!(results.iter().all(|one| one.broken.as_ref().unwrap().what.name() == "p99"));
         assert!(results.iter().all(|one| one.beyond == Beyond::Queues), "{:?}", results[0]);
     }
 }
@@ -76,7 +76,7 @@ fn several_servers_with_nearly_constant_service_are_found() {
 fn without_any_goal_it_is_what_the_store_keeps_up_with() {
     let store = Store { servers: 2, service_s: 0.001, exponential: false, ..Store::exponential(1.0) };
     for result in right_within_three_per_cent(&store, &spec(Vec::new()), Sampled::Nothing, 2_000.0) {
-        assert_eq!(result.broken.unwrap().what, "carried");
+        assert_eq!(result.broken.unwrap().what.name(), "carried");
         assert!(result.sentence.contains("No sampled series explains it"), "{}", result.sentence);
     }
 }
@@ -105,7 +105,7 @@ fn a_store_that_sheds_load_is_found_by_its_errors() {
     for result in
         right_within_three_per_cent(&store, &spec(vec![errors(0.5), p99(50.0)]), Sampled::ServerCpu, low * 2_000.0)
     {
-        assert_eq!((result.beyond, result.broken.unwrap().what.as_str()), (Beyond::Sheds, "errors"));
+        assert_eq!((result.beyond, result.broken.unwrap().what.name()), (Beyond::Sheds, "errors".to_owned()));
     }
 }
 
@@ -518,7 +518,7 @@ fn writes_lost_stale_records_and_unknown_outcomes_beyond_their_goals_are_what_gi
         let known = || if name == "unknown" { Ok(0.0) } else { Err("nothing was checked".to_owned()) };
         let result = through_a_kill(|_| with(step(6_200.0, true), known()), || with(step(6_900.0, true), Ok(got)));
         assert_eq!(result.state, LineState::Decided, "{}", result.sentence);
-        assert_eq!(result.broken.as_ref().map(|broken| broken.what.as_str()), Some(name));
+        assert_eq!(result.broken.as_ref().map(|broken| broken.what.name()).as_deref(), Some(name));
         let words = format!("failed in 3 of 3 load steps of 2.00 s, {words}.");
         assert!(result.sentence.contains(&words), "{}", result.sentence);
     }

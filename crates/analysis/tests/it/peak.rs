@@ -26,7 +26,7 @@ fn sentences(run: &Run) -> Vec<String> {
 fn each_peak_is_described_with_what_was_done_at_its_own_time() {
     let mut run = peaked(&[(9, 80_000_000), (20, 40_000_000), (21, 50_000_000)]);
     let at_ns = (START_S + 20) * SECOND_NS + 200_000_000;
-    run.events.push(event(at_ns, Some(0), EventClass::Servers, "lab link a 1: 20ms ± 0ns one way"));
+    run.events.push(event(at_ns, Some(0), EventClass::Command, "lab link a 1: 20ms ± 0ns one way"));
     assert_eq!(
         sentences(&run),
         [

@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::Measure;
-use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{EventClass, Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::driven;
 use crate::faulted::{KILL, fault};
@@ -112,6 +112,7 @@ fn an_outage_passes_if_a_fault_of_the_plan_a_command_for_the_lab_or_a_goal_allow
     is_measured(&ordered, "a command");
     let mut died = silent(20, 7..10);
     act(&mut died, "node 1 of lab a was ended by signal 9 (SIGKILL)", 6_900, 6_900);
+    died.events.last_mut().unwrap().class = EventClass::Servers;
     let verdict = view(&died).verdict;
     assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
     assert!(verdict.sentence.contains("around then: node 1 of lab a was ended"), "{}", verdict.sentence);

@@ -1,8 +1,8 @@
-//! Stale records in answers: by fault and server, and goals on them.
+//! Stale records in answers: by fault and server, and goals on them; duplicates by fault.
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FaultView, GoalState, VerdictState};
-use plimsoll_record::data::{AnswerCheck, AnswerCounts, Goal, GoalKind, Run, StaleReads};
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, DuplicateReads, Goal, GoalKind, Run, StaleReads};
 
 use crate::faulted::{PAUSE, at_ns, fault, killed_primary};
 
@@ -42,6 +42,21 @@ fn stale_records_of_the_next_fault_are_its_own_and_one_server_has_no_name() {
     let faults = view(&run).faults;
     assert_eq!(faults.iter().map(of).collect::<Vec<_>>(), [[("", 1)], [("", 2)]]);
     assert!(faults[0].sentence.ends_with(", 1 stale record read"), "{}", faults[0].sentence);
+}
+
+#[test]
+fn duplicates_in_answers_are_told_with_the_fault_in_whose_effect_they_were_read() {
+    let mut run = killed_primary();
+    fault(&mut run, PAUSE, 8_500, Some(9_300));
+    let read = |at_ms, records| DuplicateReads { at_ns: at_ns(at_ms), records };
+    // Some are from before the faults.
+    let duplicates = vec![read(7_900, 100), read(8_010, 3), read(8_490, 1), read(8_500, 2)];
+    run.trials[0].answers.push(AnswerCheck { duplicates, ..AnswerCheck::default() });
+    let of_another_phase = AnswerCheck { phase: 7, duplicates: vec![read(8_010, 100)], ..AnswerCheck::default() };
+    run.trials[0].answers.push(of_another_phase);
+    let faults = view(&run).faults;
+    assert_eq!(faults.iter().map(|one| one.duplicates).collect::<Vec<_>>(), [4, 2]);
+    assert!(faults[0].sentence.ends_with(", 4 duplicate records read"), "{}", faults[0].sentence);
 }
 
 /// Adds a thousand checked answers with so many stale records and others that are wrong.

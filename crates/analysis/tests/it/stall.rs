@@ -86,11 +86,11 @@ fn errors_that_began_in_these_seconds_are_named() {
     assert!(!always.contains("failed"), "{always}");
 }
 
-/// Adds an action on servers to the run: its time in milliseconds since the phase's start.
+/// Adds a command for a lab to the run: its time in milliseconds since the phase's start.
 pub fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
     let ns = |ms: u64| START_S * SECOND_NS + ms * 1_000_000;
     let (from_ns, until_ns) = (ns(from_ms), ns(until_ms));
-    let (trial, level, class) = (Some(0), Level::Warning, EventClass::Servers);
+    let (trial, level, class) = (Some(0), Level::Warning, EventClass::Command);
     let (subject, text) = (String::new(), text.to_owned());
     run.events.push(Event { from_ns, until_ns, trial, level, class, subject, text });
 }

@@ -12,7 +12,7 @@ use crate::lab_progress::Stopped;
 /// Returns the actions on servers in the newest recording.
 pub fn acts(place: &Place) -> Vec<Event> {
     let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
-    run.events.into_iter().filter(|event| event.class == EventClass::Servers).collect()
+    run.events.into_iter().filter(|event| event.class.is_action()).collect()
 }
 
 fn wall_ns() -> i64 {
@@ -124,6 +124,7 @@ fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
         "automatic restart of node 2 of lab postgres-replicas",
     ];
     assert_eq!(texts, told);
+    assert_eq!(acts.iter().filter(|act| act.class == EventClass::Command).count(), told.len() - 2);
     assert!(acts.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns), "{acts:?}");
     lab.down();
 }

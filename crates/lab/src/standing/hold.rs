@@ -178,7 +178,7 @@ impl Holder {
         }
         let answered = match serde_json::from_str(&line) {
             Ok(Sent { request: LabRequest::Down, process }) => {
-                self.log.moment(process, &format!("lab down {}", self.name));
+                self.log.moment(Some(process), &format!("lab down {}", self.name));
                 self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
                 self.is_ending.store(true, Ordering::SeqCst);
                 return;
@@ -187,7 +187,9 @@ impl Holder {
                 self.leases.before(process, &request, &self.cluster);
                 let answered = match self.command(&request) {
                     Some(_) if self.leases.has_ended(process) => Err(lease::no_process(process)),
-                    Some(command) => self.log.logged(process, command, || self.answer(process, &request, &socket)),
+                    Some(command) => {
+                        self.log.logged(Some(process), command, || self.answer(process, &request, &socket))
+                    }
                     None => self.answer(process, &request, &socket),
                 };
                 self.leases.after(process, &request, answered.is_ok());
@@ -411,7 +413,9 @@ impl Holder {
             let heal = move || {
                 let what = format!("lab {}: healed the faults of a run that has ended", holder.name);
                 let act = |act: LabAction, nodes: Nodes| holder.act(act, nodes);
-                let _ = holder.log.logged(std::process::id(), what, || lease.heal(&holder.cluster, act));
+                // What is healed are effects of commands.
+                let by = Some(std::process::id());
+                let _ = holder.log.logged(by, what, || lease.heal(&holder.cluster, act));
             };
             let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(heal);
         }
@@ -429,7 +433,7 @@ impl Holder {
             }
             if entry.next.is_none() {
                 let what = format!("node {} of lab {} {ending}", number + 1, self.name);
-                self.log.moment(std::process::id(), &what);
+                self.log.moment(None, &what);
             }
             let now = Instant::now();
             let is_wanted = match self.about.restart {
@@ -464,7 +468,7 @@ impl Holder {
     fn start_again(&self, number: usize) {
         // A node that does not start has ended again, which the next check finds.
         let what = format!("automatic restart of node {} of lab {}", number + 1, self.name);
-        let _ = self.log.logged(std::process::id(), what, || self.cluster.start(Nodes::One(number)));
+        let _ = self.log.logged(None, what, || self.cluster.start(Nodes::One(number)));
         if let Some(entry) = self.kept().get_mut(&number) {
             entry.starts = false;
         }

@@ -21,6 +21,8 @@ pub(super) const LOG: &str = "log";
 pub struct LabAct {
     /// Command, or description in its style.
     pub what: String,
+    /// True if a process asked for it; false if the lab acted by itself.
+    pub is_command: bool,
     /// Beginning.
     pub from_ns: u64,
     /// End; `None` while it is in progress.
@@ -31,8 +33,8 @@ pub struct LabAct {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    /// Beginning of an action that `process` asked for.
-    Begin { number: u64, at_ns: u64, process: u32, what: String },
+    /// Beginning of an action that `process` asked for; without `process` the lab acts by itself.
+    Begin { number: u64, at_ns: u64, process: Option<u32>, what: String },
     /// End of the action with this number; without `what` it was refused.
     End { number: u64, at_ns: u64, what: Option<String> },
 }
@@ -57,10 +59,11 @@ impl LogWriter {
         Ok(Self { file: Mutex::new(file), count: AtomicU64::new(0) })
     }
 
-    /// Performs `act` for `process`, and logs it as `what`. An action that is refused has not taken place.
+    /// Performs `act` for `process`, or for the lab itself, and logs it as `what`. An action that is refused has not taken
+    /// place.
     pub fn logged<T>(
         &self,
-        process: u32,
+        process: Option<u32>,
         what: String,
         act: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -76,14 +79,14 @@ impl LogWriter {
         done
     }
 
-    /// Logs a moment.
-    pub fn moment(&self, process: u32, what: &str) {
+    /// Logs a moment of `process`, or of the lab itself.
+    pub fn moment(&self, process: Option<u32>, what: &str) {
         let number = self.begin(process, what);
         self.write(&Line::End { number, at_ns: now_ns(), what: Some(what.to_owned()) });
     }
 
     /// Logs the beginning of an action, and returns its number.
-    fn begin(&self, process: u32, what: &str) -> u64 {
+    fn begin(&self, process: Option<u32>, what: &str) -> u64 {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         self.write(&Line::Begin { number, at_ns: now_ns(), process, what: what.to_owned() });
         number
@@ -127,8 +130,9 @@ impl LabLog {
         let mut ended = Vec::new();
         while self.file.read_until(b'\n', &mut self.part)? > 0 && self.part.ends_with(b"\n") {
             match serde_json::from_slice(&std::mem::take(&mut self.part)) {
-                Ok(Line::Begin { number, at_ns, process, what }) if process != self.own => {
-                    self.in_progress.insert(number, LabAct { what, from_ns: at_ns, until_ns: None });
+                Ok(Line::Begin { number, at_ns, process, what }) if process != Some(self.own) => {
+                    let is_command = process.is_some();
+                    self.in_progress.insert(number, LabAct { what, is_command, from_ns: at_ns, until_ns: None });
                 }
                 Ok(Line::End { number, at_ns, what }) => {
                     let begun = self.in_progress.remove(&number);
@@ -152,7 +156,7 @@ mod tests {
     use super::*;
 
     const OWN: u32 = 1;
-    const USER: u32 = 2;
+    const USER: Option<u32> = Some(2);
 
     fn whats(acts: &[LabAct]) -> Vec<&str> {
         acts.iter().map(|act| act.what.as_str()).collect()
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(whats(&log.ended().unwrap()), [""; 0], "what had ended before");
         let from_ns = now_ns();
         writer.moment(USER, "lab pause a 1");
-        writer.moment(OWN, "lab stop a");
+        writer.moment(Some(OWN), "lab stop a");
         writer.logged(USER, "lab resume a 1".to_owned(), || Ok(())).unwrap();
         // The directory goes with the lab.
         drop(directory);
@@ -179,6 +183,17 @@ mod tests {
         assert_eq!(before, 1);
         assert_eq!(whats(&log.take_in_progress()), ["lab add a"]);
         assert_eq!(whats(&log.take_in_progress()), [""; 0]);
+    }
+
+    #[test]
+    fn acts_of_the_lab_itself_are_no_commands() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = LogWriter::create(directory.path()).unwrap();
+        let mut log = LabLog::open(directory.path(), OWN).unwrap();
+        writer.moment(None, "node 1 of lab a ended");
+        writer.moment(USER, "lab start a 1");
+        let is_command: Vec<bool> = log.ended().unwrap().iter().map(|act| act.is_command).collect();
+        assert_eq!(is_command, [false, true]);
     }
 
     #[test]

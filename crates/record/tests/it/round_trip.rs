@@ -5,9 +5,9 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, LostWrites, Operation, Operations,
-    PhaseEnd, PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads,
-    UnknownWrites,
+    About, AnswerCheck, AnswerCounts, Asked, DuplicateReads, Event, EventClass, LedgerCheck, Level, LostWrites,
+    Operation, Operations, PhaseEnd, PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind,
+    StaleReads, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 use rusqlite::Connection;
@@ -61,6 +61,7 @@ fn answers() -> AnswerCheck {
         op: "query".into(),
         counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1, stale_records: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
+        duplicates: vec![DuplicateReads { at_ns: 30_000_000, records: 2 }],
         stale: vec![StaleReads { at_ns: 20_000_000, server: "node 2".into(), records: 1 }],
     }
 }
@@ -191,6 +192,19 @@ fn a_phase_of_an_earlier_version_was_overloaded_if_its_reason_says_so() {
     let run = Run::load(&path).unwrap();
     let overloaded: Vec<bool> = run.trials[0].phases.iter().map(|phase| phase.end.overloaded).collect();
     assert_eq!(overloaded, [true, false]);
+}
+
+#[test]
+fn a_command_for_a_lab_of_an_earlier_version_has_its_class() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
+    let texts = ["lab kill a 1", "node 1 of lab a ended"];
+    for (at_ns, text) in (0..).zip(texts) {
+        recorder.event(Event { class: EventClass::Servers, text: text.to_owned(), ..event(at_ns, None) }).unwrap();
+    }
+    let run = Run::load(&recorder.finish(RunState::Complete, 5).unwrap()).unwrap();
+    let read: Vec<(EventClass, &str)> = run.events.iter().map(|event| (event.class, event.text.as_str())).collect();
+    assert_eq!(read, [(EventClass::Command, texts[0]), (EventClass::Servers, texts[1])]);
 }
 
 #[test]

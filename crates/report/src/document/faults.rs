@@ -30,7 +30,7 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 19] = [
+    let columns: [ColumnOf<'_, FaultView>; 20] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -72,7 +72,10 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
             or_none(one.unknown_writes.map(|writes| writes.words())).into()
         }),
-        (numbers("stale reads").when(view.faults.iter().any(|one| !one.stale.is_empty())), &stale),
+        (numbers("stale reads").when(view.faults.iter().any(|one| !one.stale.is_empty())), &|one| {
+            wrong(one.stale_records())
+        }),
+        (numbers("duplicates").when(view.faults.iter().any(|one| one.duplicates > 0)), &|one| wrong(one.duplicates)),
         (numbers("lost writes").when(view.faults.iter().any(|one| one.lost.is_some_and(|lost| lost.all() > 0))), &lost),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
@@ -186,9 +189,9 @@ fn silent_keys(one: &FaultView) -> Cell {
     }
 }
 
-/// Returns the number of stale records that were read.
-fn stale(one: &FaultView) -> Cell {
-    match one.stale_records() {
+/// Returns the number of wrong records of one kind that were read.
+fn wrong(records: u64) -> Cell {
+    match records {
         0 => Tone::Good.text("0").into(),
         records => Tone::Bad.text(number::count(records)).into(),
     }

@@ -4,7 +4,8 @@ use plimsoll_analysis::view;
 use plimsoll_analysis::view::{CountSpread, FaultKeyPartsView, FaultSpread, SpreadBounds};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
-    AnswerCheck, Figure, Goal, GoalKind, LedgerCheck, LostWrites, PublishedValue, StaleReads, UnknownWrites,
+    AnswerCheck, DuplicateReads, Figure, Goal, GoalKind, LedgerCheck, LostWrites, PublishedValue, StaleReads,
+    UnknownWrites,
 };
 use serde_json::{Value, json};
 
@@ -83,6 +84,10 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });
     let text = plimsoll_report::terminal(&plimsoll_analysis::view(&stale), false, 180);
     assert_eq!(row(&text)[6..], ["0", "8", "12", "1.30 s"]);
+    let copies = DuplicateReads { at_ns: faulted::at_ns(8_020), records: 3 };
+    stale.trials[0].answers.push(AnswerCheck { duplicates: vec![copies], ..AnswerCheck::default() });
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&stale), false, 180);
+    assert_eq!(row(&text)[6..], ["0", "8", "12", "3", "1.30 s"]);
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));

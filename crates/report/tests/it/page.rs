@@ -331,7 +331,7 @@ fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
 fn commands_for_servers_are_lines_and_faults_are_shaded_in_every_plot_over_time() {
     let [mut acted, mut broken] = [study::complete(), study::complete()];
     let at_ns = acted.trials[0].phases[1].header.start_ns;
-    acted.events.push(study::event(at_ns, Some(0), EventClass::Servers, "lab pause redis 1"));
+    acted.events.push(study::event(at_ns, Some(0), EventClass::Command, "lab pause redis 1"));
     // The last trial's drive of some seconds.
     let drive = &broken.trials[4].phases[5].header;
     let (phase, begun_ns) = (drive.ordinal, drive.start_ns + 2 * study::SECOND_NS);

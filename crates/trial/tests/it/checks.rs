@@ -71,6 +71,19 @@ fn stale_records_have_the_times_of_their_answers() {
 }
 
 #[test]
+fn duplicates_in_answers_have_the_times_of_these() {
+    let ran = on(Box::new(Pairs::lying(KvLie::Repeat, 20, 7)), PAIRS);
+    let drive = phase(&ran.run, "drive");
+    let answers = ran.run.trials[0].answers.iter().filter(|one| one.phase == drive.header.ordinal);
+    let copies: Vec<_> = answers.flat_map(|one| &one.duplicates).collect();
+    assert!(!copies.is_empty(), "{:?}", ran.run.trials[0].answers);
+    for one in copies {
+        let is_inside = (drive.header.start_ns..drive.end.end_ns + TICK_NS).contains(&(one.at_ns + TICK_NS));
+        assert!(is_inside && one.records > 0, "{one:?}");
+    }
+}
+
+#[test]
 fn a_goal_on_stale_records_counts_those_that_the_ledger_saw() {
     let judged = |kind: Box<dyn StoreKind>, limit: &str| {
         let ran = on(kind, &PAIRS.replace("wrong = 0", &format!("stale = {limit}")));

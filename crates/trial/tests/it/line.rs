@@ -95,7 +95,7 @@ fn a_search_finds_the_rate_at_which_a_queue_begins_to_grow() {
     found.is_at(100.0, 0.1);
     let result = &found.line.result;
     assert_eq!((&result.ending, result.beyond), (&Ending::Found, Beyond::Queues), "{}", result.sentence);
-    assert_eq!(result.broken.as_ref().unwrap().what, "p90");
+    assert_eq!(result.broken.as_ref().unwrap().what.name(), "p90");
     let closed = result.closed_loop_per_s.unwrap();
     assert!((95.0..=105.0).contains(&closed), "{closed}");
     assert!(result.took_s <= 120.5, "{} s", result.took_s);
@@ -125,7 +125,7 @@ fn the_line_of_a_server_that_refuses_is_where_errors_pass_their_goal() {
     let model = StoreModel { wait_max: Some(Duration::from_millis(25)), ..StoreModel::default() };
     let found = Searched::of("errors = \"10%\"\np50 = \"200ms\"", "budget = \"2min\"", &model);
     found.is_at(100.0 / 0.9, 0.1);
-    assert_eq!(found.line.result.broken.as_ref().unwrap().what, "errors");
+    assert_eq!(found.line.result.broken.as_ref().unwrap().what.name(), "errors");
     assert_eq!(found.line.result.beyond, Beyond::Sheds, "{}", found.line.result.sentence);
 }
 
@@ -136,7 +136,7 @@ fn the_line_lies_where_the_tail_grows_however_high_the_capacity() {
     let found = Searched::of("p97.5 = \"100ms\"", "budget = \"5min\"\nfrom = \"30/s\"", &model);
     let (carries, gives_way) = found.bounds();
     assert!(carries <= 60.0 && gives_way > 60.0, "{carries} to {gives_way}");
-    assert!(found.line.result.broken.as_ref().unwrap().what.starts_with("p97"), "{:#?}", found.line.result);
+    assert!(found.line.result.broken.as_ref().unwrap().what.name().starts_with("p97"), "{:#?}", found.line.result);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_store_that_does_not_keep_up_gives_way_also_where_no_time_is_too_long() {
     let found = Searched::of("p50 = \"60s\"", "budget = \"3min\"", &model);
     let (carries, gives_way) = found.bounds();
     assert!(carries < 50.0 && gives_way > 40.0, "{carries} to {gives_way}");
-    assert_eq!(found.line.result.broken.as_ref().unwrap().what, "carried");
+    assert_eq!(found.line.result.broken.as_ref().unwrap().what.name(), "carried");
 }
 
 #[test]
