@@ -5,6 +5,7 @@
 
 mod affected;
 mod backlog;
+mod clients;
 mod course;
 mod elections;
 mod key_parts;
@@ -14,6 +15,7 @@ mod nodes;
 mod repeats;
 mod stale;
 mod unknown;
+mod waits;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
@@ -47,7 +49,6 @@ pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
     let of_phase = |facts: &PhaseFacts<'_>| {
         let mut faults = with_goals(facts, &run.header.goals);
         for one in &mut faults {
-            one.nodes = nodes::silent(run, facts, one);
             let elections = elections::count(run, facts, one);
             if let Some(failover) = &mut one.failover {
                 failover.elections = elections;
@@ -66,7 +67,7 @@ pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
     facts.iter().flat_map(of_trial).collect()
 }
 
-/// Returns the faults of a phase with their effects, without those on goals and nodes, and without lost writes.
+/// Returns the faults of a phase with their effects, without those on goals, and without lost writes.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
     with_goals(facts, &[])
 }
@@ -162,7 +163,8 @@ fn one(
         stale: stale::reads(facts, is_its),
         duplicates: stale::duplicates(facts, is_its),
         lost: None,
-        nodes: None,
+        nodes: course.and_then(|course| course.silent_nodes(span, until_ns.min(limit_ns).min(planned_end_ns))),
+        clients: course.and_then(|course| course.silent_clients(span, limit_ns)),
         key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
@@ -329,6 +331,7 @@ pub fn sentence(view: &FaultView) -> String {
         *unknown += &format!(" (writes: {})", writes.words());
     }
     counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
+    counts.extend(view.clients.and_then(clients::words));
     counts.extend(view.nodes.as_ref().and_then(nodes::words));
     counts.extend(view.key_parts.and_then(key_parts::words));
     counts.extend(stale::words(view));

@@ -96,6 +96,30 @@ pub struct KeyParts {
     pub ticks: Vec<PartTick>,
 }
 
+/// Time in which a client had no answer, of [`AFFECTED_NS`](crate::AFFECTED_NS) or longer: from the sending of an
+/// operation until one was answered (outcome ok or not found). In an open loop, a time of as much in which the client is
+/// ready and not asked ends it, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSilence {
+    /// Number of the client.
+    pub client: u32,
+    /// Time at which the first operation since the client's last answer was sent.
+    pub from_ns: u64,
+    /// End; `None` if it had none to the end of the phase.
+    pub until_ns: Option<u64>,
+}
+
+/// Servers that answered, by ticks, if operations go to several.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerTicks {
+    /// Names of the servers by their numbers; empty in slices of a drive, which knows only addresses
+    /// ([`Slice::servers`]).
+    pub names: Vec<String>,
+    /// Servers of which an operation ended in the tick with the outcome ok or not found, as bits: the lowest one is of
+    /// the first server. Ticks as in [`Slice::ticks`].
+    pub answered: Vec<u64>,
+}
+
 /// Measurements of one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice<H = Histogram<u64>> {
@@ -152,6 +176,11 @@ pub struct Slice<H = Histogram<u64>> {
     /// Clients of which an operation that ended in the slice failed, or took [`AFFECTED_NS`](crate::AFFECTED_NS) or
     /// longer; `None` if ticks were not counted.
     pub affected: Option<ClientSet>,
+    /// Silences of clients that ended in the slice, of each client the longest; in the last slice also those that did
+    /// not end. `None` if ticks were not counted.
+    pub silences: Option<Vec<ClientSilence>>,
+    /// Servers that answered, by ticks; `None` if ticks were not counted, or operations go to one server.
+    pub server_ticks: Option<ServerTicks>,
     /// Parts of the keys; `None` if ticks were not counted, or the sessions do not know the parts.
     pub key_parts: Option<KeyParts>,
 }
@@ -189,6 +218,8 @@ impl<H> Default for Slice<H> {
             servers: Vec::new(),
             ticks: Vec::new(),
             affected: None,
+            silences: None,
+            server_ticks: None,
             key_parts: None,
         }
     }

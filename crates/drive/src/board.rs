@@ -15,10 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ord
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plimsoll_core::{AFFECTED_NS, Address, ClientSet, KindId, Measure, Outcome, TICK_NS, Tick};
+use plimsoll_core::{
+    AFFECTED_NS, Address, ClientSet, ClientSilence, KindId, Measure, Outcome, ServerTicks, TICK_NS, Tick,
+};
 
 use crate::histogram::{Digits, WorkerHistogram};
 use crate::key_parts::PartTicks;
+use crate::silence::LongestSilences;
 
 /// Servers that are told apart at most: those of the highest numbers are not.
 pub(crate) const SERVERS_MAX: usize = 64;
@@ -26,6 +29,8 @@ pub(crate) const SERVERS_MAX: usize = 64;
 pub(crate) const RING: u32 = 2;
 /// Ticks that fill the room behind a worker's, so that another worker's are not in the same cache line.
 const TICKS_BEHIND: usize = 128 / size_of::<TickCounts>();
+/// Server bits that do so.
+const BITS_BEHIND: usize = 128 / size_of::<AtomicU64>();
 /// Time from a slice's end until the control thread begins to collect it.
 pub(crate) const GRACE_NS: u64 = 1_000_000;
 
@@ -51,28 +56,25 @@ pub(crate) struct Tally {
     servers: Box<[WorkerHistogram]>,
     /// Operations by the tick in which they ended; none if ticks are not counted.
     ticks: Vec<TickCounts>,
+    /// Bits of the servers that answered in each tick; none if ticks are not counted, or all operations go to one.
+    server_ticks: Vec<AtomicU64>,
     /// Bits of affected clients, by their numbers; none if ticks are not counted.
     affected: Box<[AtomicU64]>,
     /// Number of clients of the phase.
     clients: u32,
+    pub silences: LongestSilences,
     pub key_parts: PartTicks,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
 
 impl Tally {
-    fn new(
-        kinds: usize,
-        open: bool,
-        watched: bool,
-        servers: usize,
-        tick_count: usize,
-        clients: u32,
-        parts: u8,
-    ) -> io::Result<Self> {
+    fn new(sizes: &BoardSizes) -> io::Result<Self> {
+        let BoardSizes { kinds, open, watched, servers, ticks: tick_count, clients, lanes, parts } = *sizes;
         let measures = if open { 2 } else { 1 };
         let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched, servers))?.into_iter();
         let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
+        let server_bits = if servers > 0 { tick_count } else { 0 };
         let servers = all.by_ref().take(servers).collect();
         let histograms = all.by_ref().take(kinds * Outcome::ALL.len() * measures).collect();
         let mut ticks = Vec::new();
@@ -80,11 +82,30 @@ impl Tally {
             ticks.reserve_exact(tick_count + TICKS_BEHIND);
             ticks.resize_with(tick_count, TickCounts::default);
         }
+        let mut server_ticks = Vec::new();
+        if server_bits > 0 {
+            server_ticks.reserve_exact(server_bits + BITS_BEHIND);
+            server_ticks.resize_with(server_bits, AtomicU64::default);
+        }
         let words = if tick_count > 0 { clients.div_ceil(u64::BITS) } else { 0 };
         let affected = (0..words).map(|_| AtomicU64::new(0)).collect();
         let disturbed = all.collect();
+        let silences = LongestSilences::of(if tick_count > 0 { lanes } else { 0 });
         let key_parts = PartTicks::new(parts, tick_count);
-        Ok(Self { histograms, measures, disturbed, servers, ticks, affected, clients, key_parts, lag, unfinished })
+        Ok(Self {
+            histograms,
+            measures,
+            disturbed,
+            servers,
+            ticks,
+            server_ticks,
+            affected,
+            clients,
+            silences,
+            key_parts,
+            lag,
+            unfinished,
+        })
     }
 
     /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
@@ -125,11 +146,15 @@ impl Tally {
         self.disturbed[self.index(kind, outcome) / self.measures].record(waited_ns);
     }
 
-    /// Counts an answer of the server with this number, beside [`Tally::record`].
+    /// Counts an answer of the server with this number, `at_ns` after the slice's start, beside [`Tally::record`].
     #[inline]
-    pub fn record_server(&self, server: usize, waited_ns: u64) {
-        if let Some(histogram) = self.servers.get(server) {
-            histogram.record(waited_ns);
+    pub fn record_server(&self, server: usize, at_ns: u64, waited_ns: u64) {
+        let Some(histogram) = self.servers.get(server) else { return };
+        histogram.record(waited_ns);
+        if let Some(last) = self.server_ticks.len().checked_sub(1)
+            && let Some(bits) = self.server_ticks.get(((at_ns / TICK_NS) as usize).min(last))
+        {
+            bits.store(bits.load(Relaxed) | (1u64 << server), Relaxed);
         }
     }
 
@@ -168,6 +193,29 @@ impl Tally {
             if bits != 0 {
                 word.store(0, Relaxed);
                 all.insert_word(at, bits);
+            }
+        }
+    }
+
+    /// Moves the silences of clients into `all`: those of other workers of the phase, or none. Leaves none. Without ticks
+    /// `all` stays as it is.
+    pub fn drain_silences_into(&self, all: &mut Option<Vec<ClientSilence>>) {
+        if !self.ticks.is_empty() {
+            self.silences.drain_into(all.get_or_insert_default());
+        }
+    }
+
+    /// Moves the servers that answered into `all`, as [`Tally::drain_ticks_into`].
+    pub fn drain_server_ticks_into(&self, all: &mut Option<ServerTicks>) {
+        if self.server_ticks.is_empty() {
+            return;
+        }
+        let none = || ServerTicks { names: Vec::new(), answered: vec![0; self.server_ticks.len()] };
+        for (all, bits) in all.get_or_insert_with(none).answered.iter_mut().zip(&self.server_ticks) {
+            let answered = bits.load(Relaxed);
+            if answered != 0 {
+                *all |= answered;
+                bits.store(0, Relaxed);
             }
         }
     }
@@ -226,6 +274,27 @@ fn with_labels<'a>(
     })
 }
 
+/// Numbers by which the counts of a board are laid out. 0 of a thing: it is not told apart.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BoardSizes {
+    /// Operation types.
+    pub kinds: usize,
+    /// True if operations have scheduled times.
+    pub open: bool,
+    /// True if there is a witness, so that operations can be disturbed.
+    pub watched: bool,
+    /// Servers that are told apart, at most [`SERVERS_MAX`].
+    pub servers: usize,
+    /// Ticks of a slice; 0: they are not counted.
+    pub ticks: usize,
+    /// Clients of the phase.
+    pub clients: u32,
+    /// Clients of the worker.
+    pub lanes: usize,
+    /// Parts of the keys.
+    pub parts: u8,
+}
+
 /// See the module. Aligned so that no two workers share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -275,23 +344,13 @@ pub fn worker_addresses(kinds: usize) -> u64 {
 }
 
 impl Board {
-    /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart. A slice
-    /// has `ticks`; 0: they are not counted. The phase has `clients`, and its keys `parts`; 0: they are not told apart.
+    /// Makes the board of a worker.
     ///
     /// # Errors
     /// There is no memory for its histograms.
-    pub fn new(
-        kinds: usize,
-        open: bool,
-        watched: bool,
-        servers: usize,
-        ticks: usize,
-        clients: u32,
-        parts: u8,
-    ) -> io::Result<Arc<Self>> {
-        let tally = || Tally::new(kinds, open, watched, servers, ticks, clients, parts);
+    pub fn new(sizes: &BoardSizes) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            tallies: [tally()?, tally()?],
+            tallies: [Tally::new(sizes)?, Tally::new(sizes)?],
             slice: AtomicU32::new(0),
             doing: AtomicU64::new(WORKING),
             sent_ns: AtomicU64::new(0),
@@ -438,7 +497,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false, 0, 0, 0, 0).unwrap();
+            let board = Board::new(&BoardSizes { kinds: 1, ..BoardSizes::default() }).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -464,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false, 0, 0, 0, 0).unwrap();
+        let board = Board::new(&BoardSizes { kinds: 1, ..BoardSizes::default() }).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::{
-    Disturbance, KindId, Measure, OpKind, Outcome, Pause, ServerAnswers, Slice, SliceHistogram, TICK_NS, covered_ns,
-    paused_ns,
+    AFFECTED_NS, ClientSilence, Disturbance, KindId, Measure, OpKind, Outcome, Pause, ServerAnswers, Slice,
+    SliceHistogram, TICK_NS, covered_ns, paused_ns,
 };
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
@@ -147,6 +147,15 @@ impl Usage {
     }
 }
 
+/// Operations and clients without an answer at the end of a phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenOps<'a> {
+    /// Operations that did not return.
+    pub hung: &'a [OpTime],
+    /// Silences that no answer ended.
+    pub silent: &'a [ClientSilence],
+}
+
 /// Totals of all slices. Counts are without the warm-up's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
@@ -255,7 +264,13 @@ impl Collector {
     }
 
     /// Returns the totals, when all workers are done or given up. The last slice ends at `end_ns`.
-    pub fn finish(mut self, end_ns: u64, hung: &[OpTime], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
+    pub fn finish(
+        mut self,
+        end_ns: u64,
+        open: OpenOps<'_>,
+        shared: &Shared,
+        on_slice: &mut dyn FnMut(Slice),
+    ) -> Totals {
         // A slice that would begin with the end has nothing in it.
         let last = self.last().max(self.grid.at(end_ns.saturating_sub(1), self.ordinal));
         while self.ordinal <= last {
@@ -263,9 +278,10 @@ impl Collector {
             let mut slice = self.merge(shared);
             if is_last {
                 slice.end_ns = end_ns.clamp(slice.start_ns, self.grid.end(self.ordinal));
-                for hung in hung {
+                for hung in open.hung {
                     add_hung(&mut slice, hung, end_ns, !self.flows.is_empty());
                 }
+                open.silent.iter().for_each(|silent| add_silent(&mut slice, *silent, end_ns));
                 if let Some(unfinished) = self.unfinished.take() {
                     let all = slice.unfinished.get_or_insert_with(|| Digits::Three.empty());
                     all.add(unfinished).expect("histograms of the same layout");
@@ -343,6 +359,8 @@ impl Collector {
             tally.unfinished.drain_into(&mut slice.unfinished);
             tally.drain_ticks_into(&mut slice.ticks);
             tally.drain_affected_into(&mut slice.affected);
+            tally.drain_silences_into(&mut slice.silences);
+            tally.drain_server_ticks_into(&mut slice.server_ticks);
             tally.key_parts.drain_into(&mut slice.key_parts);
         }
         if let Some(lag) = lag {
@@ -505,6 +523,7 @@ fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
     if let Some(affected) = &mut slice.affected {
         affected.insert(hung.client);
     }
+    add_silent(slice, ClientSilence { client: hung.client, from_ns: hung.sent_ns, until_ns: None }, end_ns);
     for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {
         let same = |h: &&mut SliceHistogram| (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure);
         let time_ns = time_ns.min(TOP_NS);
@@ -518,6 +537,14 @@ fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
     }
 }
 
+/// Adds a silence that no answer ended before the end of the phase, if it was long.
+fn add_silent(slice: &mut Slice, silence: ClientSilence, end_ns: u64) {
+    let length_ns = silence.until_ns.unwrap_or(end_ns).saturating_sub(silence.from_ns);
+    if let Some(silences) = slice.silences.as_mut().filter(|_| length_ns >= AFFECTED_NS) {
+        silences.push(silence);
+    }
+}
+
 /// Removes the ticks after the slice's end. Operations in them count in the last one that stays.
 fn trim_ticks(slice: &mut Slice) {
     let count = slice.length_ns().div_ceil(TICK_NS).max(1) as usize;
@@ -527,6 +554,14 @@ fn trim_ticks(slice: &mut Slice) {
     {
         last.answered = last.answered.saturating_add(later.answered);
         last.failed = last.failed.saturating_add(later.failed);
+    }
+    if let Some(servers) = &mut slice.server_ticks {
+        while servers.answered.len() > count
+            && let Some(later) = servers.answered.pop()
+            && let Some(last) = servers.answered.last_mut()
+        {
+            *last |= later;
+        }
     }
     let Some(parts) = &mut slice.key_parts else { return };
     while parts.ticks.len() > count

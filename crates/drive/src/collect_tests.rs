@@ -3,6 +3,7 @@
 use plimsoll_core::{AFFECTED_NS, ClientSet, KeyParts, PartTick};
 
 use super::*;
+use crate::board::BoardSizes;
 
 #[test]
 fn lateness_is_held_against_what_was_scheduled() {
@@ -10,7 +11,11 @@ fn lateness_is_held_against_what_was_scheduled() {
     let pace = plimsoll_core::pace::Pace::even(1.0);
     let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
     let flow = Flow { arrivals, workers: 0..1, taken: None };
-    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0, 0, 0).unwrap()).collect::<Vec<_>>();
+    let boards = || {
+        (0..2)
+            .map(|_| Board::new(&BoardSizes { kinds: 2, open: true, ..BoardSizes::default() }).unwrap())
+            .collect::<Vec<_>>()
+    };
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let times = |kind, measure, ns| {
         let mut histogram = Digits::Three.empty();
@@ -37,7 +42,9 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
     const MS_NS: u64 = 1_000_000;
     // Slices of 25 ms; the second has 20 ms.
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 25 * MS_NS, end_ns: Some(45 * MS_NS) };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3, 2, 0).unwrap()).collect();
+    let boards: Vec<_> = (0..2)
+        .map(|_| Board::new(&BoardSizes { kinds: 1, ticks: 3, clients: 2, ..BoardSizes::default() }).unwrap())
+        .collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let shared = Shared::default();
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
@@ -64,7 +71,9 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
 #[test]
 fn clients_are_affected_by_failures_and_long_waits_of_operations_that_ended_in_the_slice() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000_000, end_ns: None };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 1, 130, 0).unwrap()).collect();
+    let boards: Vec<_> = (0..2)
+        .map(|_| Board::new(&BoardSizes { kinds: 1, ticks: 1, clients: 130, ..BoardSizes::default() }).unwrap())
+        .collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let shared = Shared::default();
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
@@ -90,7 +99,7 @@ fn clients_are_affected_by_failures_and_long_waits_of_operations_that_ended_in_t
 fn parts_of_the_keys_are_cut_at_the_slices_end() {
     const MS_NS: u64 = 1_000_000;
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 15 * MS_NS, end_ns: None };
-    let board = Board::new(1, false, false, 0, 3, 1, 8).unwrap();
+    let board = Board::new(&BoardSizes { kinds: 1, ticks: 3, clients: 1, parts: 8, ..BoardSizes::default() }).unwrap();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
     let parts = &board.tally(0).key_parts;
@@ -106,9 +115,30 @@ fn parts_of_the_keys_are_cut_at_the_slices_end() {
 }
 
 #[test]
+fn servers_that_answered_are_told_by_ticks_and_cut_at_the_slices_end() {
+    const MS_NS: u64 = 1_000_000;
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 25 * MS_NS, end_ns: None };
+    let sizes = BoardSizes { kinds: 1, servers: 64, ticks: 3, ..BoardSizes::default() };
+    let boards: Vec<_> = (0..2).map(|_| Board::new(&sizes).unwrap()).collect();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
+    for (worker, server, at_ms) in [(0, 0, 1), (1, 63, 9), (0, 1, 12), (1, 1, 13), (0, 2, 24), (0, 3, 70), (0, 64, 1)] {
+        boards[worker].tally(0).record_server(server, at_ms * MS_NS, 5);
+    }
+    let mut take = |slice: u32| {
+        boards.iter().for_each(|board| board.move_to(slice + 1));
+        let slice = collector.take(u64::from(slice + 1) * 30 * MS_NS, &Shared::default(), &|_| false).unwrap();
+        slice.server_ticks.unwrap().answered
+    };
+    assert_eq!(take(0), [1 | 1 << 63, 1 << 1, 1 << 2 | 1 << 3]);
+    assert_eq!(take(1), [0, 0, 0]);
+}
+
+#[test]
 fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: None };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0, 0, 0).unwrap()).collect();
+    let boards: Vec<_> =
+        (0..2).map(|_| Board::new(&BoardSizes { kinds: 1, ..BoardSizes::default() }).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
     let lengths = |slice: &Slice| slice.histograms.iter().map(|one| one.histogram.len()).collect::<Vec<_>>();
@@ -126,7 +156,7 @@ fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
 #[test]
 fn the_last_slice_waits_for_workers_that_sleep_and_no_other_does() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: Some(2_000) };
-    let board = Board::new(1, true, false, 0, 0, 0, 0).unwrap();
+    let board = Board::new(&BoardSizes { kinds: 1, open: true, ..BoardSizes::default() }).unwrap();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
     board.fall_asleep();

@@ -15,7 +15,7 @@ use plimsoll_core::{AnswerTally, Observer, OpKind, Outcome, Sessions, Slice, Sto
 
 use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::Clock;
-use crate::collect::{Collector, Watching};
+use crate::collect::{Collector, OpenOps, Watching};
 use crate::each;
 use crate::grid::Grid;
 use crate::group::{Flow, Placed};
@@ -354,12 +354,13 @@ impl<'a> RunningPhase<'a> {
         let (mut lost, mut ended_connections, mut down_ns, mut io) = (LostConnections::default(), 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
         let (mut answers, mut retries) = (None::<AnswerTally>, None::<RetryCounts>);
-        let mut breaker = None::<BreakerCounts>;
+        let (mut breaker, mut silent) = (None::<BreakerCounts>, Vec::new());
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
                 stop = report.core.stop;
             }
+            silent.extend(report.core.silent);
             each.extend(report.core.each);
             each_until_ns = each_until_ns.min(report.core.each_until_ns);
             report.core.errors.add_to(&mut errors);
@@ -408,7 +409,7 @@ impl<'a> RunningPhase<'a> {
             collector.leave_unfinished(shared_end_ns);
         }
         end_ns = collector.end_ns(end_ns, now_ns);
-        let totals = collector.finish(end_ns, &self.hung, &self.shared, on_slice);
+        let totals = collector.finish(end_ns, OpenOps { hung: &self.hung, silent: &silent }, &self.shared, on_slice);
         let behind = (stop == StopReason::Behind).then_some(self.spec.backlog);
         let coarse = self.spec.wake == WakeMode::Coarse;
         let until_ns = self.grid.end_ns.unwrap_or(end_ns);

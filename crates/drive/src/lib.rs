@@ -23,6 +23,7 @@
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `key_parts` | parts of the keys that a worker asked for and had answers of, by ticks |
+//! | `silence` | times without an answer of a worker's clients |
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
@@ -55,6 +56,7 @@ mod poisson;
 mod reactor;
 mod result;
 mod schedule;
+mod silence;
 mod spec;
 mod wire;
 mod witness;

@@ -10,7 +10,7 @@ use plimsoll_core::{Address, KindId, Op, StoreErrorKind, Stream, ValueBuf, WireC
 
 use super::*;
 use crate::backoff::Attempts;
-use crate::board::{Board, Shared};
+use crate::board::{Board, BoardSizes, Shared};
 use crate::clock::Clock;
 use crate::grid::Grid;
 use crate::place::ResolvedAddress;
@@ -65,7 +65,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R, shared: Arc<Shared>)
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Endless),
         observer: None,
-        board: Board::new(1, false, false, 0, 0, 1, 0).unwrap(),
+        board: Board::new(&BoardSizes { kinds: 1, clients: 1, lanes: 1, ..BoardSizes::default() }).unwrap(),
         shared,
         clients: vec![0],
         steps: vec![None],
@@ -88,6 +88,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R, shared: Arc<Shared>)
         each_max: 0,
         tells_servers: false,
         tells_parts: false,
+        tells_silences: false,
         taint: Arc::default(),
     });
     let client =

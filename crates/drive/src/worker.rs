@@ -26,6 +26,7 @@ use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::result::{OpTime, StopReason};
 use crate::schedule::NEVER_NS;
+use crate::silence::Unanswered;
 use crate::spec::SPIN_NS;
 use crate::witness::Taint;
 use breaker::Circuits;
@@ -82,6 +83,8 @@ pub(crate) struct WorkerCore {
     lanes: Vec<Lane>,
     /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
+    /// Clients that wait for an answer; none if silences are not looked for.
+    unanswered: Unanswered,
     /// Part of the keys of the last operation of each lane; none if sessions do not know.
     parts: Box<[u8]>,
     idle: Idle,
@@ -154,6 +157,7 @@ impl WorkerCore {
             not_begun_count: 0,
             asked_again: 0,
             servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
+            unanswered: Unanswered::of(if setup.tells_silences { lanes.len() } else { 0 }),
             parts: if setup.tells_parts { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,
             first_cycle: cycle,
@@ -445,6 +449,8 @@ impl WorkerCore {
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);
+        let times = (lane.sent_ns, now_ns);
+        let silence = self.unanswered.end(index, times, outcome, || lane.unasked(self.is_open, lane.scheduled_ns));
         lane.ended_ns = now_ns;
         if self.is_open {
             lane.free_ns = lane.free_after(now_ns, self.caught_up_ns);
@@ -453,16 +459,20 @@ impl WorkerCore {
         let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
         tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
-        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome, lane.client, response_ns);
+        let at_ns = now_ns.saturating_sub(self.slice_start_ns);
+        tally.record_tick(at_ns, outcome, lane.client, response_ns);
+        if let Some((from_ns, until_ns)) = silence {
+            tally.silences.note(index, lane.client, from_ns, until_ns);
+        }
         if let Some(server) = self.servers.get(index)
             && !outcome.is_error()
         {
-            tally.record_server(*server as usize, response_ns);
+            tally.record_server(*server as usize, at_ns, response_ns);
         }
         if let Some(part) = self.parts.get(index)
             && !outcome.is_error()
         {
-            tally.key_parts.answer(now_ns.saturating_sub(self.slice_start_ns), *part);
+            tally.key_parts.answer(at_ns, *part);
         }
         // A witness goes before everybody on its processor: what a pause held up ends after it was told of. In a closed
         // loop an operation is due when it is sent.
@@ -514,11 +524,13 @@ impl WorkerCore {
     pub fn report(self) -> CoreReport {
         self.publish_usage();
         let planned = self.ended == Some(StopReason::Limit) && self.grid.end_ns == Some(self.ended_ns);
+        let silent = self.silent();
         let (retries, circuits) = self.rests.map_or((None, None), |rests| (rests.retries, rests.circuits));
         CoreReport {
             last_end_ns: if planned { self.last_end_ns.max(self.ended_ns) } else { self.last_end_ns },
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
+            silent,
             each: self.each,
             each_until_ns: self.each_until_ns,
             retries: retries.map(Retries::report),

@@ -1,7 +1,8 @@
 //! The core on a made-up clock, with answers that take scripted times.
 
 use super::*;
-use crate::collect::Collector;
+use crate::board::BoardSizes;
+use crate::collect::{Collector, OpenOps};
 use crate::group::Flow;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::DriveSpec;
@@ -61,7 +62,16 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
 fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
     let pace = &spec.pace;
     let shared = Arc::new(Shared::default());
-    let board = Board::new(1, pace.is_open(), true, 0, spec.tick_count(), sessions, 0).unwrap();
+    let sizes = BoardSizes {
+        kinds: 1,
+        open: pace.is_open(),
+        watched: true,
+        ticks: spec.tick_count(),
+        clients: sessions,
+        lanes: sessions as usize,
+        ..BoardSizes::default()
+    };
+    let board = Board::new(&sizes).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,
@@ -95,6 +105,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         each_max: 0,
         tells_servers: false,
         tells_parts: false,
+        tells_silences: spec.ticks,
         taint: Arc::default(),
     });
     let grid = Grid {
@@ -153,7 +164,8 @@ impl Simulation {
                         let slices = &mut self.slices;
                         *self.stop.lock().unwrap() = Some(report.stop);
                         let end_ns = self.collector.end_ns(report.last_end_ns, now_ns);
-                        let totals = self.collector.finish(end_ns, &[], &self.shared, &mut |s| slices.push(s));
+                        let open = OpenOps { hung: &[], silent: &report.silent };
+                        let totals = self.collector.finish(end_ns, open, &self.shared, &mut |s| slices.push(s));
                         return (self.slices, totals);
                     }
                     Next::Stop => break u64::MAX,
@@ -403,6 +415,38 @@ fn the_stream_ends_the_phase_and_the_last_slice_ends_with_the_last_answer() {
     assert_eq!(slices.len(), 2);
     assert_eq!(slices[1].end_ns, 1_500 * MS);
     assert_eq!(totals.unfinished, 0);
+}
+
+#[test]
+fn silences_of_clients_belong_to_the_slice_of_their_end_and_those_without_an_answer_to_the_last() {
+    let spec = DriveSpec { ticks: true, ..DriveSpec::default() };
+    // Operations that are sent from 0.5 to 1.2 s, and from 1.7 s on, fail.
+    let silent = simulated(2, u64::MAX, &spec, 0, Some(2 * SECOND));
+    let (slices, _) = silent.run_script(|_, sent_ns| {
+        let fails = (500 * MS..1_200 * MS).contains(&sent_ns) || sent_ns >= 1_700 * MS;
+        (sent_ns + 10 * MS, if fails { Outcome::Rejected } else { Outcome::Ok })
+    });
+    let found = |slice: &Slice| {
+        let silences = slice.silences.as_ref().unwrap();
+        silences.iter().map(|one| (one.client, one.from_ns / MS, one.until_ns.map(|ns| ns / MS))).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&slices[0]), []);
+    let all: Vec<_> = slices.iter().flat_map(found).collect();
+    let (ended, open) = (Some(1_210), None);
+    assert_eq!(all, [(0, 500, ended), (1, 500, ended), (0, 1_700, open), (1, 1_700, open)]);
+}
+
+#[test]
+fn clients_that_an_open_loop_does_not_ask_again_are_not_silent_for_longer() {
+    let spec = DriveSpec { ticks: true, pace: Pace::even(2.0), ..DriveSpec::default() };
+    // The second operation fails after 0.2 s, and its client has no other for more than a second.
+    let (slices, _) = simulated(3, u64::MAX, &spec, 0, Some(3 * SECOND)).run_script(|number, sent_ns| match number {
+        1 => (sent_ns + 200 * MS, Outcome::Unknown),
+        _ => (sent_ns + MS, Outcome::Ok),
+    });
+    let found: Vec<_> = slices.iter().flat_map(|slice| slice.silences.as_ref().unwrap()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].until_ns.map(|until_ns| until_ns - found[0].from_ns), Some(200 * MS));
 }
 
 #[test]

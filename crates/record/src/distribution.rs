@@ -95,6 +95,8 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
         servers: Vec::new(),
         ticks: slice.ticks.clone(),
         affected: slice.affected.clone(),
+        silences: slice.silences.clone(),
+        server_ticks: slice.server_ticks.clone(),
         key_parts: slice.key_parts.clone(),
     }
 }

@@ -25,6 +25,7 @@ mod reader;
 mod rows;
 mod runs;
 pub mod schema;
+mod silences;
 mod ticks;
 mod writer;
 

@@ -11,10 +11,10 @@ use crate::data::{
     Series, TrialHeader,
 };
 use crate::schema::{
-    AFFECTED_DDL, DISTURBED, FAULT_DETAIL_DDL, FINE_DDL, GENERATOR, KEY_PARTS_DDL, OPERATIONS_DDL, UNFINISHED,
-    has_table,
+    AFFECTED_DDL, DISTURBED, FAULT_DETAIL_DDL, FINE_DDL, GENERATOR, KEY_PARTS_DDL, OPERATIONS_DDL, SERVER_TICKS_DDL,
+    SILENCES_DDL, UNFINISHED, has_table,
 };
-use crate::ticks;
+use crate::{silences, ticks};
 
 type Written = rusqlite::Result<()>;
 
@@ -57,7 +57,7 @@ pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     // Rows that refer to others first.
     let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
     let mut all = Vec::new();
-    for table in ["operations", "affected", "key_parts", "fault_detail"] {
+    for table in ["operations", "affected", "silences", "server_ticks", "key_parts", "fault_detail"] {
         all.extend(has_table(connection, table)?.then_some(table));
     }
     for table in all.into_iter().chain(tables) {
@@ -148,6 +148,16 @@ pub(crate) fn slice(
         connection.execute_batch(AFFECTED_DDL)?;
         let (of, count, bits) = (clients.of(), int(clients.len()), clients.to_bytes());
         insert(connection, "affected", params![trial, phase, slice.ordinal, GENERATOR, of, count, bits])?;
+    }
+    if let Some(silences) = &slice.silences {
+        connection.execute_batch(SILENCES_DDL)?;
+        let (count, times) = (silences.len() as i64, silences::encode(silences));
+        insert(connection, "silences", params![trial, phase, slice.ordinal, GENERATOR, count, times])?;
+    }
+    if let Some(servers) = &slice.server_ticks {
+        connection.execute_batch(SERVER_TICKS_DDL)?;
+        let (names, bytes) = (json(&servers.names)?, ticks::encode_servers(&servers.answered));
+        insert(connection, "server_ticks", params![trial, phase, slice.ordinal, GENERATOR, names, bytes])?;
     }
     if let Some(parts) = &slice.key_parts {
         connection.execute_batch(KEY_PARTS_DDL)?;

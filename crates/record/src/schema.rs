@@ -236,6 +236,34 @@ CREATE TABLE IF NOT EXISTS key_parts (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The table of silences of clients. A recording has it only if they were looked for, as with [`OPERATIONS_DDL`].
+pub const SILENCES_DDL: &str = "
+CREATE TABLE IF NOT EXISTS silences (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  times BLOB NOT NULL,
+  PRIMARY KEY (trial, phase, slice, generator),
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
+) STRICT, WITHOUT ROWID;
+";
+
+/// The table of servers that answered. A recording has it only if there were several, as with [`OPERATIONS_DDL`].
+pub const SERVER_TICKS_DDL: &str = "
+CREATE TABLE IF NOT EXISTS server_ticks (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
+  names TEXT NOT NULL,
+  ticks BLOB NOT NULL,
+  PRIMARY KEY (trial, phase, slice, generator),
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The table of parts of planned faults. A recording has it only if it has faults, as with [`OPERATIONS_DDL`].
 pub const FAULT_DETAIL_DDL: &str = "
 CREATE TABLE IF NOT EXISTS fault_detail (

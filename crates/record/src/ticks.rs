@@ -1,5 +1,5 @@
 //! Ticks of a slice as bytes: for each tick two LEB128 numbers, its answered and its failed operations; or the parts of
-//! the keys that were asked and those that were answered, as bits.
+//! the keys that were asked and those that were answered, as bits; or one, the servers that answered, as bits.
 
 use plimsoll_core::{PartTick, Tick};
 
@@ -41,6 +41,23 @@ pub(crate) fn decode_parts(of: u8, mut bytes: &[u8]) -> Option<Vec<PartTick>> {
     Some(ticks)
 }
 
+/// Returns the bytes of ticks of servers.
+pub(crate) fn encode_servers(ticks: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ticks.len());
+    ticks.iter().for_each(|bits| leb128::push(&mut bytes, *bits));
+    bytes
+}
+
+/// Returns the ticks of so many servers, at most 64, in `bytes`; `None` if they are damaged.
+pub(crate) fn decode_servers(of: usize, mut bytes: &[u8]) -> Option<Vec<u64>> {
+    let of = u32::try_from(of).ok().filter(|of| (1..=u64::BITS).contains(of))?;
+    let mut ticks = Vec::new();
+    while !bytes.is_empty() {
+        ticks.push(leb128::take(&mut bytes, of)?);
+    }
+    Some(ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +70,16 @@ mod tests {
         assert_eq!(decode_parts(3, &encode_parts(&[tick(7, 4)])), Some(vec![tick(7, 4)]));
         for bytes in [vec![8, 0], vec![0, 8], vec![7], vec![0xff, 0]] {
             assert_eq!(decode_parts(3, &bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn servers_are_read_back_and_bits_of_no_server_are_damage() {
+        let ticks = vec![0, 1, u64::MAX];
+        assert_eq!(decode_servers(64, &encode_servers(&ticks)), Some(ticks));
+        assert_eq!(decode_servers(2, &encode_servers(&[3, 0])), Some(vec![3, 0]));
+        for (of, bytes) in [(2, &[4][..]), (0, &[0]), (65, &[0]), (64, &[0xff])] {
+            assert_eq!(decode_servers(of, bytes), None, "{bytes:?} of {of}");
         }
     }
 

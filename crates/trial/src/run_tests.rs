@@ -146,10 +146,17 @@ fn a_fault_affects_all_clients_that_waited_for_the_end_of_its_outage() {
     for one in &faults {
         let affected = one.affected.unwrap();
         assert_eq!((affected.clients, affected.of), (8, 8), "{one:?}");
+        // Each client waits for its first answer after the outage.
+        let silent = one.clients.unwrap();
+        assert_eq!((silent.silent, silent.of, silent.longest_open), (8, 8, false), "{one:?}");
+        let outage_s = one.outage_s.unwrap();
+        assert!((outage_s - 0.5..=outage_s + 0.5).contains(&silent.longest_s), "{one:?}");
+        assert!(silent.median_s > 0.5 && silent.median_s <= silent.longest_s, "{one:?}");
     }
     // The first load step is far below the capacity of the store.
     assert_eq!(faults[0].affected.unwrap().usual, 0);
-    assert!(faults[0].sentence.ends_with("; 8 of 8 clients affected"), "{}", faults[0].sentence);
+    let words = "; 8 of 8 clients affected, no answer to 8 of 8 clients for up to ";
+    assert!(faults[0].sentence.contains(words), "{}", faults[0].sentence);
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl<'a> SliceRecorder<'a> {
         if let Some(late) = late.filter(|_| self.is_measured) {
             lateness(sinks, slice.end_ns, Distribution::from(&late))?;
         }
+        // A recording has the names of its servers, of those that the drive tells apart.
+        slice.server_ticks = slice.server_ticks.take().filter(|_| !self.servers.is_empty());
+        if let Some(ticks) = &mut slice.server_ticks {
+            ticks.names = self.servers.iter().take(u64::BITS as usize).cloned().collect();
+        }
         let servers = std::mem::take(&mut slice.servers).into_iter().filter(|_| self.is_measured && !self.is_load);
         let named = servers.map(|server| (format!("{label} {}", self.store.server_name(&server.by)), server));
         answered(sinks, &slice, named.collect())?;

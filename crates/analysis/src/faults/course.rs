@@ -3,12 +3,15 @@
 use plimsoll_core::TICK_NS;
 use plimsoll_record::data::FaultSpan;
 
+use super::clients;
 use super::ended_ns;
-use super::key_parts::PartWaits;
+use super::key_parts::part_waits;
+use super::nodes::NodeWaits;
+use super::waits::Waits;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
-use crate::view::FaultKeyPartsView;
+use crate::view::{FaultNodesView, FaultSilenceView};
 
 /// Share of the usual throughput from which it is back.
 const BACK: f64 = 0.95;
@@ -42,7 +45,11 @@ pub(super) struct Course {
     /// Answers a second from which throughput is back.
     back_per_s: Option<f64>,
     /// Waits of the parts of the keys; `None` if they are not known.
-    parts: Option<PartWaits>,
+    parts: Option<Waits>,
+    /// Waits of the clients; `None` if they were not looked for.
+    clients: Option<Waits>,
+    /// Waits of the nodes; `None` if operations went to one server.
+    nodes: Option<NodeWaits>,
 }
 
 /// Silences that are longer than the usual ones.
@@ -92,7 +99,9 @@ impl Course {
             empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
             failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
             back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
-            parts: PartWaits::of(facts, first_ns),
+            parts: part_waits(facts, first_ns),
+            clients: clients::waits(facts, first_ns),
+            nodes: NodeWaits::of(facts, first_ns),
             ticks,
         })
     }
@@ -117,9 +126,23 @@ impl Course {
 
     /// Returns the parts of the keys that were silent in a fault's effect and, unusually, before `limit_ns`; `None` if they
     /// are not known.
-    pub(super) fn silent_parts(&self, span: &FaultSpan, limit_ns: u64) -> Option<FaultKeyPartsView> {
-        let parts = self.parts.as_ref()?;
-        Some(parts.silent(span.begun_ns, self.effect_end_ns(span), limit_ns))
+    pub(super) fn silent_parts(&self, span: &FaultSpan, limit_ns: u64) -> Option<FaultSilenceView> {
+        Some(self.silent(self.parts.as_ref()?, span, limit_ns))
+    }
+
+    /// Returns the clients that were silent, as [`Course::silent_parts`].
+    pub(super) fn silent_clients(&self, span: &FaultSpan, limit_ns: u64) -> Option<FaultSilenceView> {
+        Some(self.silent(self.clients.as_ref()?, span, limit_ns))
+    }
+
+    fn silent(&self, waits: &Waits, span: &FaultSpan, limit_ns: u64) -> FaultSilenceView {
+        waits.silent(span.begun_ns, self.effect_end_ns(span), limit_ns)
+    }
+
+    /// Returns the nodes that gave no answers from the beginning of a fault up to `until_ns`; `None` if operations went to
+    /// one server.
+    pub(super) fn silent_nodes(&self, span: &FaultSpan, until_ns: u64) -> Option<FaultNodesView> {
+        Some(self.nodes.as_ref()?.silent(span.begun_ns, until_ns))
     }
 
     /// Returns the time at which a client noticed the fault up to `until_ns`, and before `limit_ns`: by a failed

@@ -8,7 +8,7 @@ use crate::failover;
 use crate::name::{self, REPEAT};
 use crate::number;
 use crate::stat::{self, interval};
-use crate::view::{CountSpread, FaultKeyPartsView, FaultRepeatsView, FaultSpread, FaultView, SpreadBounds};
+use crate::view::{CountSpread, FaultRepeatsView, FaultSilenceView, FaultSpread, FaultView, SpreadBounds};
 
 /// Returns faults of the same kind and words, if there are several, with the spread of their effects.
 pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
@@ -38,6 +38,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             outage: outage.map(|outage| FaultSpread { timeouts, ..outage }),
             recovered: times(recovery),
             affected: counts(&affected.collect::<Vec<_>>()),
+            client_silence: times(|one| one.clients.map(silence)),
             silent_parts: counts(&silent.collect::<Vec<_>>()),
             part_silence: times(|one| one.key_parts.map(silence)),
             lost: counts(&lost.collect::<Vec<_>>()).filter(|lost| lost.most > 0.0),
@@ -65,9 +66,9 @@ fn recovery(one: &FaultView) -> Option<Time> {
     }
 }
 
-/// Returns the longest time without an answer of one part of the keys.
-fn silence(parts: FaultKeyPartsView) -> Time {
-    Time { seconds: parts.longest_s, is_open: parts.longest_open }
+/// Returns the longest time without an answer of one client, or one part of the keys.
+fn silence(of: FaultSilenceView) -> Time {
+    Time { seconds: of.longest_s, is_open: of.longest_open }
 }
 
 /// Returns the spread of times; `None` with fewer than two. Those that did not end count as longer than all others.

@@ -66,11 +66,14 @@ pub struct FaultView {
     /// Clients of which an operation failed or took 0.1 s or longer in that time, to a slice; `null` in recordings without
     /// them.
     pub affected: Option<AffectedView>,
-    /// Nodes that gave no answers in that time; `null` if operations went to one server.
+    /// Clients that had no answer in that time; `null` in recordings without their silences.
+    pub clients: Option<FaultSilenceView>,
+    /// Nodes that gave no answers in that time; `null` if operations went to one server, and in recordings without the
+    /// ticks of servers.
     pub nodes: Option<FaultNodesView>,
     /// Parts of the keys that had no answer in that time; `null` if the store does not divide its keys, and in recordings
     /// without them.
-    pub key_parts: Option<FaultKeyPartsView>,
+    pub key_parts: Option<FaultSilenceView>,
     /// Stale records in answers of that time, by server; empty if answers were not checked.
     pub stale: Vec<StaleReadsView>,
     /// Further copies of records within one answer, in answers of that time; 0 if answers were not checked.
@@ -105,9 +108,9 @@ pub struct FaultView {
 
 impl FaultView {
     /// Returns true if operations were counted and no client noticed the fault. Throughput is known not to have fallen, no
-    /// goal was missed, and no part of the keys was silent. If a thread hangs, its client waits.
+    /// goal was missed, and no client and no part of the keys was silent. If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        let is_silent = self.key_parts.is_some_and(|parts| parts.silent > 0);
+        let is_silent = [self.clients, self.key_parts].into_iter().flatten().any(|one| one.silent > 0);
         let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty() && !is_silent;
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
@@ -186,10 +189,17 @@ pub struct AffectedView {
 /// Nodes that gave no answers in the effect of a fault.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultNodesView {
-    /// Nodes without an answer in one whole slice or more.
+    /// Nodes without an answer for longer than 0.1 s, and than between two answers of the node before the first fault.
     pub silent: Vec<SilentNodeView>,
-    /// Number of nodes that gave answers before the fault.
+    /// Number of nodes that gave answers before the first fault.
     pub of: u64,
+}
+
+impl FaultNodesView {
+    /// Returns the node that was silent for longest.
+    pub fn longest(&self) -> Option<&SilentNodeView> {
+        self.silent.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds).then(a.open.cmp(&b.open)))
+    }
 }
 
 /// Node that gave no answers for a time.
@@ -197,19 +207,23 @@ pub struct FaultNodesView {
 pub struct SilentNodeView {
     /// Name of the node: `node 2`.
     pub name: String,
-    /// Length of the longest whole slices in a row without an answer: the least time that it gave none.
+    /// Longest time without an answer until the effect was over, to 10 ms.
     pub seconds: f64,
+    /// True if the node had not answered again by then: the time was longer.
+    pub open: bool,
 }
 
-/// Parts of the keys that had no answer in the effect of a fault.
+/// Clients, or parts of the keys, that had no answer in the effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct FaultKeyPartsView {
-    /// Number of parts without an answer for longer than 0.1 s while operations waited. The time is also longer than that
-    /// of any part before the first fault.
+pub struct FaultSilenceView {
+    /// Number of those without an answer for longer than 0.1 s while operations waited. The time is also longer than that
+    /// of any of them before the first fault.
     pub silent: u64,
-    /// Number of parts that had answers before the first fault.
+    /// Number of clients of the phase, or of parts that had answers before the first fault.
     pub of: u64,
-    /// Longest time without an answer of one part of which operations waited, to 10 ms; 0 if no part was silent.
+    /// Median of the longest times of those that were silent; 0 if none was.
+    pub median_s: f64,
+    /// Longest time without an answer of one of which operations waited (of parts to 10 ms); 0 if none was silent.
     pub longest_s: f64,
     /// True if the longest time lasted until the end of all observations, and was longer.
     pub longest_open: bool,
@@ -304,6 +318,9 @@ pub struct FaultRepeatsView {
     pub recovered: Option<FaultSpread>,
     /// Numbers of clients affected; `null` if fewer than two are known.
     pub affected: Option<CountSpread>,
+    /// Longest times without an answer of one client, 0 for a fault without a silent one; `null` if fewer than two are
+    /// known.
+    pub client_silence: Option<FaultSpread>,
     /// Numbers of silent parts of the keys; `null` if fewer than two are known.
     pub silent_parts: Option<CountSpread>,
     /// Longest times without an answer of one part, 0 for a fault without a silent part; `null` if fewer than two are

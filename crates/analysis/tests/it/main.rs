@@ -40,6 +40,7 @@ mod promise;
 mod recorded;
 mod selection;
 mod shortfall;
+mod silent_clients;
 mod silent_nodes;
 mod simulated;
 mod spans;

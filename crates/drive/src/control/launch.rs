@@ -16,7 +16,7 @@ use super::{Message, RunningPhase, nanos};
 use crate::asynchronous;
 use crate::backoff::Attempts;
 use crate::blocking;
-use crate::board::{Board, SERVERS_MAX, Shared};
+use crate::board::{Board, BoardSizes, SERVERS_MAX, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::control::Drive;
 use crate::each;
@@ -48,8 +48,14 @@ impl<'a> RunningPhase<'a> {
         let clients = spec.clients(sessions.len() as u32);
         let (is_watched, ticks) = (spec.witness.is_some(), spec.tick_count());
         let parts = if ticks > 0 { key_parts(&sessions) } else { 0 };
-        let board = |_| Board::new(kinds.len(), spec.is_open(), is_watched, servers, ticks, clients, parts);
-        let boards: io::Result<_> = (0..workers).map(board).collect();
+        let (kind_count, open) = (kinds.len(), spec.is_open());
+        let depth = spec.depth as usize;
+        let lanes = placed
+            .iter()
+            .flat_map(|placed| placed.workers.clone().map(move |worker| placed.dealt(worker).count() * depth));
+        let sizes =
+            |lanes| BoardSizes { kinds: kind_count, open, watched: is_watched, servers, ticks, clients, lanes, parts };
+        let boards: io::Result<_> = lanes.map(|lanes| Board::new(&sizes(lanes))).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
         let has_loop = matches!(sessions, Sessions::Wire(_) | Sessions::Async(_));
         let mut phase = RunningPhase {
@@ -117,6 +123,7 @@ impl<'a> RunningPhase<'a> {
                 settings,
                 tells_servers,
                 tells_parts: parts > 0,
+                tells_silences: ticks > 0,
                 clients,
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));

@@ -1,6 +1,9 @@
 //! The ends of a worker's slices and of its phase.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use plimsoll_core::{AFFECTED_NS, ClientSilence};
 
 use super::{Busy, CHECK_NS, Turns, WorkerCore};
 use crate::board::RING;
@@ -74,6 +77,20 @@ impl WorkerCore {
         let slice_end_ns = if slice_end_ns > now_ns { slice_end_ns } else { now_ns + CHECK_NS / 10 };
         let planned_end_ns = if self.ended.is_none() { planned_end_ns } else { u64::MAX };
         self.check_at_ns = slice_end_ns.min(now_ns + CHECK_NS).min(planned_end_ns);
+    }
+
+    /// Returns the silences of clients that have had no answer since an operation failed.
+    pub(super) fn silent(&self) -> Vec<ClientSilence> {
+        let idle: BTreeSet<u32> = self.idle.first.iter().chain(&self.idle.others).copied().collect();
+        let silence = |(index, from_ns): (usize, u64)| {
+            let lane = self.lanes.get(index)?;
+            // A client without a connection waits for one.
+            let is_idle = idle.contains(&(index as u32));
+            let (ready_ns, length_ns) = lane.unasked(self.is_open && is_idle, self.last_end_ns.max(self.ended_ns));
+            let until_ns = (length_ns >= AFFECTED_NS).then_some(ready_ns);
+            Some(ClientSilence { client: lane.client, from_ns, until_ns })
+        };
+        self.unanswered.rest().filter_map(silence).collect()
     }
 
     pub(super) fn publish_usage(&self) {

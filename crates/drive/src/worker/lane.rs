@@ -50,6 +50,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    /// Returns the time from which on the client was ready, and for how long it was not asked then, up to `at_ns`. In a
+    /// closed loop a client asks by itself.
+    pub fn unasked(&self, is_open: bool, at_ns: u64) -> (u64, u64) {
+        let ready_ns = self.ended_ns.max(self.free_ns);
+        (ready_ns, if is_open { at_ns.saturating_sub(ready_ns) } else { 0 })
+    }
+
     /// Returns the time at which a generator without delay would have had this session idle again, if its answer was
     /// taken at `now_ns` by a worker that had last done all due work at `caught_up_ns`.
     ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::pace::{Backoff, WakeMode};
-use plimsoll_core::{Observer, OpKind, Steps, Stream};
+use plimsoll_core::{ClientSilence, Observer, OpKind, Steps, Stream};
 
 use super::{Rests, Turns};
 use crate::board::{Board, Shared};
@@ -35,6 +35,8 @@ pub(crate) struct Setup {
     pub tells_servers: bool,
     /// Sessions know the parts of their keys, and ticks are counted.
     pub tells_parts: bool,
+    /// Silences of clients are looked for.
+    pub tells_silences: bool,
     /// End of the present disturbance by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }
@@ -82,6 +84,8 @@ pub(crate) struct CoreReport {
     pub stop: StopReason,
     pub last_end_ns: u64,
     pub errors: ErrorTable,
+    /// Silences that no answer ended.
+    pub silent: Vec<ClientSilence>,
     pub each: Vec<OpTime>,
     /// End of the first operation that is missing in `each`; [`u64::MAX`] without one.
     pub each_until_ns: u64,

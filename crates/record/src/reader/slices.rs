@@ -2,14 +2,15 @@
 
 use hdrhistogram::serialization::Deserializer;
 use plimsoll_core::{
-    ClientSet, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, Outcome, PartTick, Pause, Slice, SliceHistogram, Tick,
+    ClientSet, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, Outcome, PartTick, Pause, ServerTicks, Slice,
+    SliceHistogram, Tick,
 };
 use rusqlite::{Connection, Row};
 
-use super::{Fault, Phases, Read, all, check_time, count, distribution, named, optional_count, phase_of};
+use super::{Fault, Phases, Read, all, check_time, count, distribution, document, named, optional_count, phase_of};
 use crate::distribution::Distribution;
 use crate::schema::{DISTURBED, GENERATOR, UNFINISHED, has_table};
-use crate::ticks;
+use crate::{silences, ticks};
 
 /// Reads the slices of all phases, with everything that belongs to them.
 pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
@@ -44,6 +45,8 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
             servers: Vec::new(),
             ticks: ticks_of(row, 19)?,
             affected: None,
+            silences: None,
+            server_ticks: None,
             key_parts: None,
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
@@ -63,6 +66,12 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
     if has_table(connection, "affected")? {
         read_affected(connection, phases)?;
     }
+    if has_table(connection, "silences")? {
+        read_silences(connection, phases)?;
+    }
+    if has_table(connection, "server_ticks")? {
+        read_server_ticks(connection, phases)?;
+    }
     if has_table(connection, "key_parts")? { read_key_parts(connection, phases) } else { Ok(()) }
 }
 
@@ -76,6 +85,37 @@ fn read_affected(connection: &Connection, phases: &mut Phases) -> Read<()> {
         let slice = slice_of(phases, row)?;
         let damaged = || Fault::Content(format!("the affected clients of slice {} are damaged", slice.ordinal));
         slice.affected = Some(clients.ok_or_else(damaged)?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Reads the silences of clients of slices in which they were looked for.
+fn read_silences(connection: &Connection, phases: &mut Phases) -> Read<()> {
+    let sql = "SELECT trial, phase, slice, times, generator FROM silences ORDER BY trial, phase, slice";
+    all(connection, sql, |row| {
+        check_generator(row, 4)?;
+        let silences = silences::decode(row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?);
+        let slice = slice_of(phases, row)?;
+        let damaged = || Fault::Content(format!("the silences of slice {} are damaged", slice.ordinal));
+        slice.silences = Some(silences.ok_or_else(damaged)?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Reads the servers that answered in the ticks of slices, if there were several.
+fn read_server_ticks(connection: &Connection, phases: &mut Phases) -> Read<()> {
+    let sql = "SELECT trial, phase, slice, names, ticks, generator FROM server_ticks ORDER BY trial, phase, slice";
+    all(connection, sql, |row| {
+        check_generator(row, 5)?;
+        let names: Vec<String> = document(row, 3)?;
+        let answered = ticks::decode_servers(names.len(), row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?);
+        let slice = slice_of(phases, row)?;
+        let is_whole = |ticks: &Vec<u64>| ticks.len() == slice.ticks.len();
+        let damaged = || Fault::Content(format!("the servers of slice {} are damaged", slice.ordinal));
+        let answered = answered.filter(is_whole).ok_or_else(damaged)?;
+        slice.server_ticks = Some(ServerTicks { names, answered });
         Ok(())
     })?;
     Ok(())

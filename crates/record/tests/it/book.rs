@@ -4,6 +4,7 @@ use std::fs;
 use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseKind, ResultName, RunState};
 use plimsoll_record::schema::{
     AFFECTED_DDL, APPLICATION_ID, DDL, FAULT_DETAIL_DDL, FINE_DDL, FORMAT, KEY_PARTS_DDL, OPERATIONS_DDL,
+    SERVER_TICKS_DDL, SILENCES_DDL,
 };
 use rusqlite::Connection;
 
@@ -20,6 +21,8 @@ fn the_book_names_every_table_and_column_in_order() {
     connection.execute_batch(OPERATIONS_DDL).unwrap();
     connection.execute_batch(FINE_DDL).unwrap();
     connection.execute_batch(AFFECTED_DDL).unwrap();
+    connection.execute_batch(SILENCES_DDL).unwrap();
+    connection.execute_batch(SERVER_TICKS_DDL).unwrap();
     connection.execute_batch(KEY_PARTS_DDL).unwrap();
     connection.execute_batch(FAULT_DETAIL_DDL).unwrap();
     let mut real: BTreeMap<String, Vec<String>> = BTreeMap::new();

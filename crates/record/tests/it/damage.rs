@@ -106,6 +106,11 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE slice SET ticks = zeroblob(3) WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
         ("UPDATE affected SET clients = 999 WHERE slice = 3", "the affected clients of slice 3 are damaged"),
         ("UPDATE affected SET slice = 300 WHERE slice = 3", "a row belongs to slice 300, which does not exist"),
+        ("UPDATE silences SET times = x'05' WHERE slice = 3", "the silences of slice 3 are damaged"),
+        ("UPDATE silences SET slice = 300 WHERE slice = 3", "a row belongs to slice 300, which does not exist"),
+        ("UPDATE server_ticks SET names = '[\"a\"]' WHERE slice = 3", "the servers of slice 3 are damaged"),
+        ("UPDATE server_ticks SET ticks = x'00' WHERE slice = 3", "the servers of slice 3 are damaged"),
+        ("UPDATE server_ticks SET names = '[' WHERE slice = 3", "\"names\" of a row: EOF while parsing"),
         ("UPDATE key_parts SET parts = 7 WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
         ("UPDATE key_parts SET parts = 65 WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
         ("UPDATE key_parts SET ticks = x'0000' WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
@@ -134,7 +139,7 @@ fn rows_that_cannot_be_are_damage() {
 
 #[test]
 fn measurements_of_a_load_generator_that_is_not_known_are_refused() {
-    for table in ["slice", "histogram", "pause", "operations", "affected", "key_parts"] {
+    for table in ["slice", "histogram", "pause", "operations", "affected", "silences", "server_ticks", "key_parts"] {
         let place = tempfile::tempdir().unwrap();
         let path = recording(place.path());
         change(&path, &format!("UPDATE {table} SET generator = 3"));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
-    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Link, Measure, Nodes, OpKind, Outcome,
-    PartTick, Pause, RecordsCall, Setting, Slice, SliceHistogram, Tick,
+    Access, Call, ClientSet, ClientSilence, Disturbance, Durability, FailoverTime, KeyParts, Link, Measure, Nodes,
+    OpKind, Outcome, PartTick, Pause, RecordsCall, ServerTicks, Setting, Slice, SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
@@ -249,6 +249,8 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         // Counted in every second slice.
         ticks: (0..100 * (ordinal % 2)).map(|tick| Tick { answered: tick * 37, failed: tick % 3 }).collect(),
         affected: (ordinal % 2 == 1).then(|| affected(ordinal)),
+        silences: (ordinal % 2 == 1).then(|| silences(ordinal)),
+        server_ticks: (ordinal % 2 == 1).then(server_ticks),
         key_parts: (ordinal % 2 == 1).then(|| KeyParts { of: 64, ticks: (0..100).map(parts).collect() }),
     }
 }
@@ -256,6 +258,20 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
 /// Parts of the keys in a tick.
 fn parts(tick: u64) -> PartTick {
     PartTick { asked: tick % 3, answered: u64::MAX << (tick % 64) }
+}
+
+/// Two servers, of which the second does not answer at first.
+fn server_ticks() -> ServerTicks {
+    let names = ["node 1", "node 2"].map(str::to_owned).to_vec();
+    ServerTicks { names, answered: (0..100).map(|tick| if tick < 30 { 1 } else { 3 }).collect() }
+}
+
+/// A silence that ended, and another.
+fn silences(ordinal: u32) -> Vec<ClientSilence> {
+    let from_ns = u64::from(ordinal) * SLICE_NS;
+    [(999, Some(from_ns + 250_000_000)), (5, None)]
+        .map(|(client, until_ns)| ClientSilence { client, from_ns, until_ns })
+        .to_vec()
 }
 
 /// Three of a thousand clients.

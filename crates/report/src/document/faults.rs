@@ -63,10 +63,17 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
             or_none(one.affected.map(|all| format!("{} of {}", number::count(all.clients), number::count(all.of))))
                 .into()
         }),
-        (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
-            or_none(one.nodes.as_ref().map(|nodes| format!("{} of {}", nodes.silent.len(), nodes.of))).into()
+        (numbers("silent clients").when(view.faults.iter().any(|one| one.clients.is_some())).spare(9), &|one| {
+            one.clients.map_or(NONE.into(), |all| silent((all.silent, all.of), all.longest_s, all.longest_open))
         }),
-        (numbers("silent keys").when(view.faults.iter().any(|one| one.key_parts.is_some())).spare(5), &silent_keys),
+        (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
+            let Some(nodes) = &one.nodes else { return NONE.into() };
+            let (longest_s, is_open) = nodes.longest().map_or((0.0, false), |node| (node.seconds, node.open));
+            silent((nodes.silent.len() as u64, nodes.of), longest_s, is_open)
+        }),
+        (numbers("silent keys").when(view.faults.iter().any(|one| one.key_parts.is_some())).spare(5), &|one| {
+            one.key_parts.map_or(NONE.into(), |all| silent((all.silent, all.of), all.longest_s, all.longest_open))
+        }),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
         (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
@@ -160,6 +167,7 @@ fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
         .into_iter()
         .chain(times)
         .chain(of.affected.as_ref().map(|spread| count("clients affected", spread)))
+        .chain(of.client_silence.as_ref().map(|spread| time("no answer to a client", spread, number::seconds)))
         .chain(of.silent_parts.as_ref().map(|spread| count("silent parts of the keys", spread)))
         .chain(of.part_silence.as_ref().map(|spread| time("no answer for a part", spread, number::seconds)))
         .chain(of.lost.as_ref().map(|spread| count("lost writes", spread)))
@@ -177,12 +185,11 @@ fn noticed(one: &FaultView) -> Cell {
     }
 }
 
-/// Returns the parts of the keys that had no answer, and the longest time of one.
-fn silent_keys(one: &FaultView) -> Cell {
-    let Some(parts) = one.key_parts else { return NONE.into() };
-    let share = format!("{} of {}", number::count(parts.silent), number::count(parts.of));
-    let longest = number::seconds(parts.longest_s);
-    match (parts.silent, parts.longest_open) {
+/// Returns the number of those that had no answer, of all, and the longest time of one.
+fn silent((silent, of): (u64, u64), longest_s: f64, is_open: bool) -> Cell {
+    let share = format!("{} of {}", number::count(silent), number::count(of));
+    let longest = number::seconds(longest_s);
+    match (silent, is_open) {
         (0, _) => Tone::Good.text(share).into(),
         (_, false) => Tone::Strong.text(format!("{share}, {longest}")).into(),
         (_, true) => Tone::Bad.text(format!("{share}, > {longest}")).into(),

@@ -1,7 +1,9 @@
 //! Faults in text, page and JSON.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{CountSpread, FaultKeyPartsView, FaultSpread, SpreadBounds};
+use plimsoll_analysis::view::{
+    CountSpread, FaultNodesView, FaultSilenceView, FaultSpread, SilentNodeView, SpreadBounds,
+};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
     AnswerCheck, DuplicateReads, Figure, Goal, GoalKind, LedgerCheck, LostWrites, PublishedValue, StaleReads,
@@ -73,12 +75,19 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
     assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
     let mut divided = plimsoll_analysis::view(&faulted::killed_primary());
-    let parts = FaultKeyPartsView { silent: 21, of: 64, longest_s: 2.1, longest_open: false };
+    let parts = FaultSilenceView { silent: 21, of: 64, median_s: 1.9, longest_s: 2.1, longest_open: false };
     divided.faults[0].key_parts = Some(parts);
     let cells = row(&plimsoll_report::terminal(&divided, false, 180));
     assert_eq!(cells[5..8], ["1.37 s", "21 of 64, 2.10 s", "0"]);
+    divided.faults[0].clients = Some(FaultSilenceView { silent: 2, longest_open: true, ..parts });
+    let node = SilentNodeView { name: "node 2".to_owned(), seconds: 0.4, open: false };
+    divided.faults[0].nodes = Some(FaultNodesView { silent: vec![node], of: 3 });
+    let cells = row(&plimsoll_report::terminal(&divided, false, 220));
+    assert_eq!(cells[6..9], ["2 of 64, > 2.10 s", "1 of 3, 400 ms", "21 of 64, 2.10 s"]);
     let json: Value = serde_json::from_str(&plimsoll_report::json(&divided)).unwrap();
-    assert_eq!(json["faults"][0]["key_parts"]["silent"], 21);
+    let one = &json["faults"][0];
+    assert_eq!((&one["key_parts"]["silent"], &one["clients"]["longest_open"]), (&21.into(), &true.into()));
+    assert_eq!((&one["clients"]["median_s"], &one["nodes"]["silent"][0]["open"]), (&1.9.into(), &false.into()));
     let mut stale = faulted::killed_primary();
     let reads = StaleReads { at_ns: faulted::at_ns(8_020), server: "node 2".into(), records: 12 };
     stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });

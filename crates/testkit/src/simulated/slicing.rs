@@ -1,11 +1,12 @@
 //! Slices of a simulated drive: bounds as of a real one, and counts of the operations that ended in each.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    AFFECTED_NS, ClientSet, KeyParts, KindId, Measure, Outcome, PartTick, Slice, SliceHistogram, TICK_NS, Tick,
+    AFFECTED_NS, ClientSet, ClientSilence, KeyParts, KindId, Measure, Outcome, PartTick, Slice, SliceHistogram,
+    TICK_NS, Tick,
 };
 
 /// Longest time that is told apart.
@@ -25,6 +26,15 @@ pub(super) struct EndedOp {
     pub part: u8,
 }
 
+/// Wait of a client for an answer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    /// Sending of the first operation without an answer since the last one.
+    since_ns: Option<u64>,
+    /// End of the last operation.
+    ended_ns: u64,
+}
+
 /// Slices of a drive, one after the other.
 pub(super) struct Slicing {
     pub start_ns: u64,
@@ -35,6 +45,8 @@ pub(super) struct Slicing {
     has_ticks: bool,
     /// Number of clients.
     clients: u32,
+    /// Waits of the clients for answers, if ticks are counted.
+    waiting: Vec<Waiting>,
     /// Number of parts of the keys.
     key_parts: u8,
     is_open: bool,
@@ -56,6 +68,7 @@ impl Slicing {
             slice_ns,
             has_ticks: false,
             clients: 0,
+            waiting: Vec::new(),
             key_parts: 0,
             is_open,
             ordinal: 0,
@@ -64,9 +77,10 @@ impl Slicing {
         }
     }
 
-    /// Counts operations also by ticks, the affected ones of so many clients, and so many parts of the keys.
+    /// Counts operations also by ticks, the affected and silent ones of so many clients, and so many parts of the keys.
     pub fn with_ticks(self, has_ticks: bool, clients: u32, key_parts: u8) -> Self {
-        Self { has_ticks, clients, key_parts, ..self }
+        let waiting = vec![Waiting::default(); if has_ticks { clients as usize } else { 0 }];
+        Self { has_ticks, clients, waiting, key_parts, ..self }
     }
 
     /// Takes an operation that was sent.
@@ -110,6 +124,7 @@ impl Slicing {
             self.count(&mut slice, &op);
             ended.push(op);
         }
+        slice.silences = self.has_ticks.then(|| self.silences(&ended, until_ns, is_last));
         let has_parts = ticks > 0 && self.key_parts > 0;
         slice.key_parts = has_parts.then(|| self.key_parts(&ended, (self.from_ns, until_ns), ticks));
         let mut oldest_ns = self.sent.iter().map(|Reverse(op)| op.due_ns).min().unwrap_or(until_ns);
@@ -122,6 +137,43 @@ impl Slicing {
         self.ordinal += 1;
         self.from_ns = until_ns;
         slice
+    }
+
+    /// Returns the longest silence of each client that ended with one of these operations; in the last slice also those
+    /// that no answer ended.
+    fn silences(&mut self, ended: &[EndedOp], until_ns: u64, is_last: bool) -> Vec<ClientSilence> {
+        let is_open = self.is_open;
+        let is_unasked = |client: &Waiting, at_ns: u64| is_open && at_ns.saturating_sub(client.ended_ns) >= AFFECTED_NS;
+        let mut longest: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut note = |client: u32, from_ns: u64, end_ns: u64| {
+            let known = longest.get(&client).map_or(0, |(from_ns, end_ns)| end_ns - from_ns);
+            if end_ns - from_ns >= known.max(AFFECTED_NS) {
+                longest.insert(client, (from_ns, end_ns));
+            }
+        };
+        for op in ended {
+            let Some(client) = self.waiting.get_mut(op.client as usize) else { continue };
+            let mut from_ns = op.sent_ns;
+            match client.since_ns {
+                Some(since_ns) if is_unasked(&*client, op.due_ns) => note(op.client, since_ns, client.ended_ns),
+                Some(since_ns) => from_ns = since_ns,
+                None => {}
+            }
+            let is_error = Outcome::ALL[op.outcome].is_error();
+            *client = Waiting { since_ns: is_error.then_some(from_ns), ended_ns: op.end_ns };
+            if !is_error {
+                note(op.client, from_ns, op.end_ns);
+            }
+        }
+        let ended = longest.into_iter();
+        let ended =
+            ended.map(|(client, (from_ns, until_ns))| ClientSilence { client, from_ns, until_ns: Some(until_ns) });
+        let rest = (0..).zip(&self.waiting).filter(|_| is_last).filter_map(|(client, waiting): (u32, &Waiting)| {
+            let (from_ns, ended_ns) = (waiting.since_ns?, is_unasked(waiting, until_ns).then_some(waiting.ended_ns));
+            let length_ns = ended_ns.unwrap_or(until_ns).saturating_sub(from_ns);
+            (length_ns >= AFFECTED_NS).then_some(ClientSilence { client, from_ns, until_ns: ended_ns })
+        });
+        ended.chain(rest).collect()
     }
 
     /// Returns the parts of the keys in a slice with so many ticks, in which these operations ended.
