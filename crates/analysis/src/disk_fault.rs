@@ -2,7 +2,7 @@
 
 use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{
-    About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
+    About, DID_NOT_START, FaultKind, FaultSpan, LedgerCheck, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
 };
 
 use crate::known;
@@ -47,11 +47,15 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
         after.iter().any(|phase| phase.header.ordinal == answers.phase && phase.header.kind != PhaseKind::Check)
     });
     let wrong_answers = answers.map(|answers| answers.counts.wrong + answers.counts.missing).sum();
-    let ledger = trial.ledgers.last();
+    // A check before the fault says nothing of it.
+    let is_after = |ledger: &&LedgerCheck| after.iter().any(|phase| phase.header.ordinal == ledger.phase);
+    let ledgers = || trial.ledgers.iter().filter(is_after);
+    let ledger = ledgers().next_back();
     let wrong = |wanted: &str| ledger.is_some_and(|ledger| ledger.wrong.get(wanted).is_some_and(|count| *count > 0));
-    let damaged = ledger.map_or(0, |ledger| {
+    let damaged = ledger.and_then(|ledger| {
         let others = ledger.wrong.iter().filter(|(name, _)| ![INTEGRITY, DID_NOT_START].contains(&name.as_str()));
-        others.map(|(_, count)| count).sum()
+        let damaged: u64 = others.map(|(_, count)| count).sum();
+        (ledger.complete || damaged > 0).then_some(damaged)
     });
     let counted = after.iter().filter_map(|phase| phase.end.result(ResultName::FileSystemErrors));
     let has_counted = counted.map(|result| result.value).fold(0.0, f64::max) > 0.0;
@@ -68,7 +72,7 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,
-        lost: known::most_lost(trial).and_then(known::lost),
+        lost: ledgers().max_by_key(|ledger| ledger.lost).and_then(known::lost),
         damaged,
         said,
     })
