@@ -42,7 +42,7 @@ const RESET_EFFECT_NS: u64 = 1_000_000_000;
 /// Results of the faults of a trial so far.
 #[derive(Default)]
 pub struct Directed {
-    /// Number of faults that began.
+    /// Number of faults that began, and of skipped repeats.
     pub begun: u32,
     /// Numbers of nodes that were added.
     pub added: Vec<usize>,

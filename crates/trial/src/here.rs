@@ -70,8 +70,9 @@ pub(crate) fn faults_possible(catalogue: &Catalogue, trial: &PlannedTrial) -> Re
         for (_, fault) in drive.faults.iter().enumerate().filter(|(at, _)| is_first(*at)) {
             let found = match (&recipe, &fault.what) {
                 (Some(recipe), FaultAction::Work(name, _)) => recipe.work_must_be_installed(name),
+                // A lab that is gone is an error when the trial opens it.
+                _ if trial.store.lab().is_some() && (lab.is_none() || recipe.is_none()) => Ok(()),
                 (Some(recipe), what) => permitted(&recipe.spec(), what, lab),
-                (None, _) if trial.store.lab().is_some() => Ok(()),
                 (None, FaultAction::Reset(_)) => resets_must_be_possible(false),
                 (None, _) => Ok(()),
             };
@@ -92,7 +93,6 @@ fn permitted(spec: &ServerSpec, fault: &FaultAction, lab: Option<&LabEntry>) -> 
     match lab.map(|lab| Lab::open(&lab.labs, &lab.name)) {
         None => fault.must_be_permitted(spec),
         Some(Ok(lab)) => lab.must_permit(fault),
-        // A lab that has ended since is an error when the trial opens it.
         Some(Err(_)) => Ok(()),
     }
 }
