@@ -2,7 +2,8 @@
 
 use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{
-    About, DID_NOT_START, FaultKind, FaultSpan, INTEGRITY, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
+    About, DID_NOT_START, FaultKind, FaultSpan, INTEGRITY, LedgerCheck, Phase, PhaseKind, PhaseResult, ResultName, Run,
+    Trial,
 };
 
 use crate::known;
@@ -29,7 +30,8 @@ fn words(spans: &[&FaultSpan]) -> Vec<String> {
 }
 
 fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
-    let is_its = |span: &&FaultSpan| span.kind == FaultKind::Disk && span.trial == trial.header.ordinal;
+    let is_its =
+        |span: &&FaultSpan| span.kind == FaultKind::Disk && span.trial == trial.header.ordinal && !span.is_skipped();
     let spans: Vec<&FaultSpan> = trial.faults.iter().filter(is_its).collect();
     let from_ns = spans.first()?.begun_ns;
     // Operations of a load are others, and its phase was over by then.
@@ -44,11 +46,15 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
         after.iter().any(|phase| phase.header.ordinal == answers.phase && phase.header.kind != PhaseKind::Check)
     });
     let wrong_answers = answers.map(|answers| answers.counts.wrong + answers.counts.missing).sum();
-    let ledger = trial.ledgers.last();
+    // A check before the fault says nothing of it.
+    let is_after = |ledger: &&LedgerCheck| after.iter().any(|phase| phase.header.ordinal == ledger.phase);
+    let ledgers = || trial.ledgers.iter().filter(is_after);
+    let ledger = ledgers().next_back();
     let wrong = |wanted: &str| ledger.is_some_and(|ledger| ledger.wrong.get(wanted).is_some_and(|count| *count > 0));
-    let damaged = ledger.map_or(0, |ledger| {
+    let damaged = ledger.and_then(|ledger| {
         let others = ledger.wrong.iter().filter(|(name, _)| ![INTEGRITY, DID_NOT_START].contains(&name.as_str()));
-        others.map(|(_, count)| count).sum()
+        let damaged: u64 = others.map(|(_, count)| count).sum();
+        (ledger.complete || damaged > 0).then_some(damaged)
     });
     let counted = after.iter().filter_map(|phase| phase.end.result(ResultName::FileSystemErrors));
     let has_counted = counted.map(|result| result.value).fold(0.0, f64::max) > 0.0;
@@ -65,7 +71,7 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,
-        lost: known::most_lost(trial).and_then(known::lost),
+        lost: ledgers().max_by_key(|ledger| ledger.lost).and_then(known::lost),
         damaged,
         said,
     })

@@ -44,7 +44,7 @@ const AFTER_TIMEOUT_S: f64 = 0.1;
 /// Faults that are named in one sentence.
 const NAMED_MAX: usize = 3;
 
-/// Returns the faults of a run with their effects, in the order in which they began.
+/// Returns the faults of a run with their effects, in the order in which they began, without skipped repeats.
 pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
     let of_phase = |facts: &PhaseFacts<'_>| {
         let mut faults = with_goals(facts, &run.header.goals);
@@ -74,7 +74,8 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
 
 fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
-    let spans: Vec<&FaultSpan> = facts.trial.faults.iter().filter(|span| span.phase == phase).collect();
+    let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
+    let spans: Vec<&FaultSpan> = of_phase.collect();
     let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
     let course = Course::of(facts, first_ns);
     let next_ns = |span: &FaultSpan| {
@@ -84,6 +85,33 @@ fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
     spans.iter().map(|span| one(facts, goals, (first_ns, course.as_ref()), span, next_ns(span))).collect()
+}
+
+/// Returns these faults of a run with the repeats that were skipped because no node had their role, which had no effects.
+pub fn with_skipped(mut faults: Vec<FaultView>, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
+    let skips: Vec<FaultView> = facts.iter().flatten().flat_map(skipped).collect();
+    if !skips.is_empty() {
+        faults.extend(skips);
+        faults.sort_by_key(|one| (one.place, one.effect_ns.0));
+    }
+    faults
+}
+
+fn skipped(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
+    let phase = facts.phase.header.ordinal;
+    let view = |span: &FaultSpan| FaultView {
+        backlog: None,
+        failover: None,
+        rejected: 0,
+        unknown: 0,
+        unknown_writes: None,
+        stale: Vec::new(),
+        affected: None,
+        is_to_end: false,
+        ..one(facts, &[], (span.begun_ns, None), span, None)
+    };
+    let spans = facts.trial.faults.iter().filter(|span| span.phase == phase && span.is_skipped());
+    spans.map(view).collect()
 }
 
 /// Returns the beginning of the tick of this time; without ticks, the time.
@@ -145,6 +173,7 @@ fn one(
         taken_s: span.taken_ns.map(since_s),
         healed_s: span.healed_ns.map(since_s),
         error: span.error.clone(),
+        is_skipped: span.is_skipped(),
         observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_ns,
@@ -285,6 +314,7 @@ pub fn sentence(view: &FaultView) -> String {
         head += &format!(", {} later than planned", number::seconds(late_s));
     }
     let error = match (&view.error, view.taken_s) {
+        (Some(error), _) if view.is_skipped => return format!("{head} was {error}"),
         (Some(error), None) => return format!("{head} failed: {error}"),
         (Some(error), Some(_)) if view.healed_s.is_none() => format!("; it was not healed: {error}"),
         (Some(error), Some(_)) => format!("; {error}"),
@@ -380,7 +410,7 @@ pub fn has_outage(faults: &[&FaultView], place: (u32, u32), at_s: f64) -> bool {
 /// Returns true if a fault of the trial was in effect in this time, or ended shortly before it.
 pub fn is_near(facts: &PhaseFacts<'_>, (from_ns, to_ns): (u64, u64)) -> bool {
     let is_over = |span: &FaultSpan| ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS < from_ns);
-    facts.trial.faults.iter().any(|span| span.begun_ns <= to_ns && !is_over(span))
+    facts.trial.faults.iter().any(|span| span.begun_ns <= to_ns && !span.is_skipped() && !is_over(span))
 }
 
 /// Effects of faults for which a driven phase is not judged. Goals judge them all the same.

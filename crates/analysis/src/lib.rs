@@ -141,7 +141,6 @@ pub fn view(run: &data::Run) -> RunView {
     let goals = goal::goals(run, &facts, &lines);
     let figures = figure::figures(run, &facts);
     let trials = trial::trials(run, &facts);
-    let warnings = warning::warnings(run, &facts);
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
     let promises = promise::promises(run);
@@ -149,6 +148,7 @@ pub fn view(run: &data::Run) -> RunView {
     let disk_faults = disk_fault::disk_faults(run);
     let faults = faults::faults(run, &facts);
     let formulas = failover::formulas(run, &faults);
+    let all_faults = faults::with_skipped(faults.clone(), &facts);
     let has_findings = ab.is_none() && promises.is_empty();
     let findings = if has_findings { findings::findings(run, &facts) } else { Vec::new() };
     let told = |placed, phase: &str| match has_findings {
@@ -160,6 +160,7 @@ pub fn view(run: &data::Run) -> RunView {
         true => watched::verdict(run, &goals, &trials),
         false => verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults),
     };
+    let warnings = [warning::skipped(&all_faults), warning::warnings(run, &facts)].concat();
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
@@ -186,7 +187,7 @@ pub fn view(run: &data::Run) -> RunView {
         disk_faults,
         fault_repeats: faults::repeats(run, &faults),
         fault_losses: faults::losses(run, &faults),
-        faults,
+        faults: all_faults,
         formulas,
         ab,
         durability: trial::durability(run),

@@ -27,6 +27,8 @@ use crate::slices::{ALL, SliceRow};
 
 /// Number of newest events that are kept.
 const EVENTS_KEPT: usize = 20;
+/// Shortest silence that is shown while it goes on.
+const SILENCE_NS: u64 = 1_000_000_000;
 /// Slices after the end of a fault in which a moment is still in its effect.
 const AFTERMATH: f64 = 2.0;
 
@@ -113,6 +115,8 @@ pub struct LiveGoal {
     /// Value since the beginning of the phase; `None` before there is one, of a phase that did not complete, and for
     /// goals that only the report judges. Of `outage`, the longest silence that is certain so far: it may be longer.
     pub seen: Option<f64>,
+    /// True if the value is a silence that goes on, and so a lower bound.
+    pub open: bool,
     /// True if the value holds the goal; `None` without a value.
     pub holds: Option<bool>,
     /// True if only the report judges the goal, at the end of the run.
@@ -153,6 +157,11 @@ impl LiveSilence {
         let inner_ns = if is_silent { 0 } else { longest };
         self.longest_ns = self.longest_ns.max(open_ns).max(Some(inner_ns));
         self.open_ns = if is_silent { open_ns } else { Some(last) };
+    }
+
+    /// Returns true if the longest silence so far goes on.
+    fn is_open(&self) -> bool {
+        self.open_ns.is_some_and(|open_ns| open_ns > 0 && Some(open_ns) == self.longest_ns)
     }
 }
 
@@ -228,6 +237,7 @@ impl LiveGoal {
             unit: goal.unit.clone(),
             at_least,
             seen,
+            open: false,
             holds: seen.map(|seen| if at_least { seen >= goal.limit } else { seen <= goal.limit }),
             at_end,
         }
@@ -248,13 +258,19 @@ impl LivePhase {
         self.moments.newest()
     }
 
+    /// Returns the length of a silence of a second or longer that goes on, in seconds.
+    pub fn silence_s(&self) -> Option<f64> {
+        let open_ns = self.silence.open_ns.filter(|open_ns| *open_ns >= SILENCE_NS && self.ended.is_none());
+        open_ns.map(|open_ns| open_ns as f64 / 1e9)
+    }
+
     /// Returns what went on during a slow moment: the faults in effect, else a pause of the machine if the moment is
     /// usual without it, else the series that rose.
     pub fn meanwhile(&self, moment: &LiveMoment) -> Vec<String> {
         let slice_s = self.newest.back().map_or(0.0, |row| row.end_s - row.start_s);
         let is_in_effect = |span: &&FaultSpan| {
             let until_s = span.healed_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9 + AFTERMATH * slice_s);
-            (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s
+            (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s && !span.is_skipped()
         };
         let faults = self.faults.iter().filter(is_in_effect);
         let faults: Vec<String> = faults.map(|span| span.with_subject(", ")).collect();
@@ -298,7 +314,8 @@ impl LivePhase {
             };
             let is_of_step = goal.of.as_deref().is_some_and(|of| steps.iter().any(|name| is_of_step(of, name)));
             let is_of_report = goal.what.is_of_ledger() || matches!(goal.what, GoalKind::Status | GoalKind::Recovery);
-            LiveGoal::judged(goal, seen, is_of_report || seen.is_none() && is_of_step)
+            let open = goal.what == GoalKind::Outage && self.silence.is_open();
+            LiveGoal { open, ..LiveGoal::judged(goal, seen, is_of_report || seen.is_none() && is_of_step) }
         });
         self.goals = judged.collect();
     }

@@ -145,7 +145,7 @@ fn promises_together(promises: &[PromiseView], broken_with: &[String]) -> Summar
 
 /// Summarises a disk fault: the layers that noticed it, and the consequences.
 fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
-    let has_harm = one.wrong_answers + one.lost.unwrap_or(0) + one.damaged > 0;
+    let has_harm = one.harm().is_some_and(|harm| harm > 0);
     let noticed = one.noticed_by();
     let parts = vec![
         SummaryPart {

@@ -3,14 +3,14 @@
 use indexmap::IndexMap;
 use plimsoll_core::Outcome;
 use plimsoll_core::sampler::{HALT_POLL_NS, HALTPOLL, IDLE_DRIVER};
-use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
+use plimsoll_record::data::{PhaseKind, Run, SKIPPED, Sample, Series, Trial};
 
 use crate::host;
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{LineView, Warning};
+use crate::view::{FaultView, LineView, Warning};
 
 /// Share of its workers' cores above which the generator may be what was measured.
 const GENERATOR_BUSY: f64 = 0.85;
@@ -85,6 +85,32 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
         sorts.entry(case.1.next).or_default().push(case);
     }
     sorts.values().filter_map(|cases| together(cases)).collect()
+}
+
+/// Returns a warning for each fault of a phase of which repeats were skipped, with their number.
+pub fn skipped(faults: &[FaultView]) -> Vec<Warning> {
+    let mut groups: IndexMap<(&str, &str, &str), Vec<&FaultView>> = IndexMap::new();
+    for one in faults {
+        groups.entry((&one.trial, &one.phase, &one.planned)).or_default().push(one);
+    }
+    let of_group = |((trial, phase, fault), all): ((&str, &str, &str), Vec<&FaultView>)| {
+        let skips: Vec<&FaultView> = all.iter().copied().filter(|one| one.is_skipped).collect();
+        let why = skips.first()?.error.as_deref()?.strip_prefix(SKIPPED)?;
+        let taken = number::count(all.iter().filter(|one| one.taken_s.is_some()).count() as u64);
+        let of = number::plural(all.len() as u64, "time", "times");
+        let times = match skips.len() as u64 {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            n => format!("{} times", number::count(n)),
+        };
+        Some(Warning {
+            text: format!("{trial}, phase {phase}: `{fault}` took effect {taken} of {of}; {times} {why}."),
+            next: "Repeat the fault less often (`every`, `fault_pause`), so that a node has the role again before the \
+                   next time."
+                .to_owned(),
+        })
+    };
+    groups.into_iter().filter_map(of_group).collect()
 }
 
 /// The worst of `cases`, and where else it is so.

@@ -22,7 +22,15 @@ fn labs() -> Vec<LabEntry> {
         let status = Lab::open(&labs, &name).ok()?.status().ok()?;
         let nodes = status.nodes.iter().map(|node| node.number as u32 + 1).collect();
         let (process, params) = (status.process, Params(status.params));
-        Some(LabEntry { name, process, store: status.store, made_as: status.made_as, params, nodes })
+        Some(LabEntry {
+            name,
+            labs: labs.clone(),
+            process,
+            store: status.store,
+            made_as: status.made_as,
+            params,
+            nodes,
+        })
     };
     standing::names(&labs).unwrap_or_default().into_iter().filter_map(entry).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -284,6 +285,8 @@ pub const LAB: &str = "lab:";
 pub struct LabEntry {
     /// The lab's name, as in `--on lab:NAME`.
     pub name: String,
+    /// Directory of all labs.
+    pub labs: PathBuf,
     /// Id of the process that holds it.
     pub process: u32,
     /// The name of its kind of store.

@@ -60,7 +60,7 @@ pub fn clocks_must_be_possible() -> Result<(), StoreError> {
 ///
 /// # Errors
 /// `Permission`; an error if no program can be started as `user`.
-pub fn clocks_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
+pub(crate) fn clocks_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
     trace_as(user).map_err(|error| refused(&error))
 }
 

@@ -40,7 +40,7 @@ const EVENT_STOP: i32 = 128;
 ///
 /// # Errors
 /// `Permission`; an error if no program can be started as `user`.
-pub fn hangs_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
+pub(crate) fn hangs_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
     trace_as(user).map_err(|error| refused(&error))
 }
 

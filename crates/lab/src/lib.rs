@@ -26,6 +26,7 @@
 //! | `disks` | [`PowerSwitch`]: the disks that can lose power, one for each machine of a store |
 //! | `power` | one such disk |
 //! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
+//! | `rights` | [`PrivilegedFault`]: faults for which the process that carries them out needs rights |
 //! | `directories` | directories of a private server: where they may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`after_killing`]: a store's own cleaning
 //! up after its processes |
@@ -57,6 +58,7 @@ pub mod page_cache;
 mod power;
 pub mod private_server;
 pub mod proxy;
+mod rights;
 pub mod standing;
 pub mod supervisor;
 mod tree;
@@ -64,12 +66,11 @@ pub mod user;
 mod user_command;
 mod version;
 
-pub use clock::{clocks_must_be_permitted, clocks_must_be_possible};
+pub use clock::clocks_must_be_possible;
 pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
-pub use hang::hangs_must_be_permitted;
 pub use limits::limits_must_be_possible;
 pub use neighbour::Neighbour;
 pub use open_store::{OpenStore, Revival, open};
@@ -78,6 +79,7 @@ pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use power::{PowerCutState, PowerRecovery};
 pub use private_server::PrivateServer;
+pub use rights::PrivilegedFault;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};
 pub use user::ServerUser;

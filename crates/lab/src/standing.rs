@@ -36,6 +36,7 @@ use plimsoll_core::{
 };
 use rustix::fs::FlockOperation;
 
+use crate::PrivilegedFault;
 use crate::hosts::NamespaceGuard;
 use crate::supervisor::{Supervisor, readable};
 pub use hold::{LabDescription, Restart, hold};
@@ -258,6 +259,14 @@ impl Lab {
             LabReply::Status(status) => Ok(*status),
             _ => Err(self.garbled()),
         }
+    }
+
+    /// Fails if the process that holds the lab may not carry out a fault on its servers.
+    ///
+    /// # Errors
+    /// As [`PrivilegedFault::must_be_permitted`] in that process; `Broken` if it does not answer.
+    pub fn must_permit(&self, fault: PrivilegedFault) -> Result<(), StoreError> {
+        self.done(&LabRequest::Permits(fault))
     }
 
     /// Opens the log of what others do to the lab from now on.

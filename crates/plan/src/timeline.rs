@@ -371,6 +371,11 @@ impl PlannedFault {
         self.at_ops.is_some() || self.when.is_some()
     }
 
+    /// Returns true for a fault that is repeated, or drawn and so may come again.
+    pub fn is_repeated(&self) -> bool {
+        self.every_ns.is_some() || self.drawn.is_some()
+    }
+
     /// Returns true for a fault of the store's disk.
     pub fn is_of_disk(&self) -> bool {
         matches!(self.what, FaultAction::Disk(..))

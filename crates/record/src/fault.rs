@@ -137,6 +137,9 @@ fn nodes_of_words(subject: &str) -> Option<Nodes> {
     }
 }
 
+/// Beginning of the error of a repeat that was skipped because no node had its role: `skipped: no node was primary`.
+pub const SKIPPED: &str = "skipped: ";
+
 /// A fault during a driven phase. Times are nanoseconds since the run's start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultSpan {
@@ -167,11 +170,16 @@ pub struct FaultSpan {
     /// End of the healing, or of a fault that ends by itself; `None` if it has not ended. After a kill and a stop, the
     /// server accepts sessions again.
     pub healed_ns: Option<u64>,
-    /// First error of the fault or its healing.
+    /// First error of the fault or its healing. That of a skipped repeat begins with [`SKIPPED`].
     pub error: Option<String>,
 }
 
 impl FaultSpan {
+    /// Returns true for a repeat of a fault that was skipped because no node had its role. It had no effect.
+    pub fn is_skipped(&self) -> bool {
+        self.error.as_deref().is_some_and(|error| error.starts_with(SKIPPED))
+    }
+
     /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
     /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
     pub fn with_subject(&self, between: &str) -> String {

@@ -7,7 +7,7 @@ mod held;
 mod take_back;
 mod timer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -19,7 +19,7 @@ use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
-use plimsoll_record::data::{Event, EventClass, FaultSpan, Level};
+use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, SKIPPED};
 use plimsoll_sample::ServerProcesses;
 
 use crate::attached::ServersInUse;
@@ -40,7 +40,7 @@ use timer::{Entered, RealTimer, Timer};
 /// Results of the faults of a trial so far.
 #[derive(Default)]
 pub struct Directed {
-    /// Number of faults that began.
+    /// Number of faults that began, and of skipped repeats.
     pub begun: u32,
     /// Numbers of nodes that were added.
     pub added: Vec<usize>,
@@ -76,6 +76,10 @@ pub struct Directed {
     changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
     delay_ns: u64,
+    /// Faults of the phase that were carried out, without their times.
+    carried_out: BTreeSet<String>,
+    /// Repeats that were skipped because no node had their role: the fault without its times, and the error.
+    skipped: Vec<(String, TrialError)>,
 }
 
 /// A change of which servers run, until the value is dropped.
@@ -114,6 +118,14 @@ impl Directed {
         }
         self.failed = Some(error);
         None
+    }
+
+    /// Keeps the error of a fault whose repeats were all skipped.
+    fn fail_without_repeats(&mut self) {
+        let is_unseen = |(name, _): &&(String, TrialError)| !self.carried_out.contains(name);
+        if let Some((_, error)) = self.skipped.iter().find(is_unseen).cloned() {
+            self.fail(error);
+        }
     }
 
     /// Forgets the node that was added last, which has left.
@@ -219,7 +231,7 @@ impl<'a> Director<'a> {
             timeline.extend(moments.into_iter().map(|moment| Occurrence { position, fault, moment, after_ns }));
         }
         timeline.sort_by_key(|one| one.moment.at_ns);
-        let (director, begun) = (&self, self.directed().begun);
+        let director = &self;
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, one) in timeline.iter().enumerate() {
@@ -230,9 +242,10 @@ impl<'a> Director<'a> {
                 }
                 let (sender, over) = channel();
                 let entered = Entered::of(&*director.timer);
+                let role_wait_ns = one.role_wait_ns(&timeline[at + 1..]);
                 let carry_out = move || {
                     let _entered = entered;
-                    director.carry_out(one, start_ns, &over);
+                    director.carry_out(one, role_wait_ns, start_ns, &over);
                 };
                 let thread = std::thread::Builder::new().name("fault".to_owned());
                 match thread.spawn_scoped(scope, carry_out) {
@@ -247,13 +260,18 @@ impl<'a> Director<'a> {
             threads.into_iter().for_each(joined);
             self.timer.enter();
         });
-        let has_begun = self.directed().begun > begun;
+        // The user's own end needs no error.
+        if !self.stop.load(Ordering::SeqCst) {
+            self.directed().fail_without_repeats();
+        }
+        let has_begun = !self.directed().carried_out.is_empty();
         let has_servers = self.servers.is_some();
         if has_begun && has_servers && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Directed { held: Vec::new(), healed_ns: Vec::new(), delay_ns: 0, ..directed }
+        let (healed_ns, carried_out, skipped) = (Vec::new(), BTreeSet::new(), Vec::new());
+        Directed { held: Vec::new(), healed_ns, carried_out, skipped, delay_ns: 0, ..directed }
     }
 
     /// Notes that a healing is changing which servers run.
@@ -280,10 +298,10 @@ impl<'a> Director<'a> {
     }
 
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
-    fn carry_out(&self, one: &Occurrence<'_>, start_ns: u64, over: &Receiver<()>) {
+    fn carry_out(&self, one: &Occurrence<'_>, role_wait_ns: Option<u64>, start_ns: u64, over: &Receiver<()>) {
         let Occurrence { fault, moment, .. } = *one;
         let due = self.planned(one, start_ns, over).and_then(|planned| {
-            let waited = self.wait(one, planned, start_ns, over).ok_or_else(|| one.missed())?;
+            let waited = self.wait_for_role(one, planned, role_wait_ns, start_ns, over).ok_or_else(|| one.missed())?;
             Ok((planned, waited))
         });
         let (planned, (chosen, changing, _command)) = match due {
@@ -313,6 +331,12 @@ impl<'a> Director<'a> {
             healed_ns: None,
             error: None,
         };
+        if let Err(error) = &chosen
+            && let Some(why) = one.no_role(error)
+        {
+            return self.skip(fault, span, why, error);
+        }
+        self.directed().carried_out.insert(fault.name().to_owned());
         let done = chosen.and_then(|chosen| {
             span.subject = self.subject(&fault.what, chosen.as_ref());
             // Of one server no node is named.
@@ -389,6 +413,14 @@ impl<'a> Director<'a> {
             }
             told.unwrap_or_else(|error| self.directed().fail(error));
         }
+    }
+
+    /// Records that a repeat was skipped because no node had its role. Keeps the error: all repeats may be skipped.
+    fn skip(&self, fault: &PlannedFault, span: FaultSpan, why: &str, error: &TrialError) {
+        let span = FaultSpan { healed_ns: Some(span.begun_ns), error: Some(format!("{SKIPPED}{why}")), ..span };
+        let error = TrialError { what: format!("{fault}: {}", error.what), ..error.clone() };
+        self.directed().skipped.push((fault.name().to_owned(), error));
+        self.record(&span).unwrap_or_else(|error| self.directed().fail(error));
     }
 
     /// Heals a fault that did not take effect: some of the nodes may have it.

@@ -47,6 +47,8 @@ pub(super) struct Noted {
     pub(super) away: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
+    /// Times in ms in which no node is the primary.
+    pub(super) without_primary_ms: std::ops::Range<u64>,
     /// Servers of clients, if the store is attached and these are not used.
     pub(super) attached: Option<Arc<ServersInUse>>,
 }
@@ -175,7 +177,11 @@ impl Servers for Noted {
     }
 
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        let has_no_primary = self.without_primary_ms.contains(&(self.timer.now_ns() / 1_000_000));
         Ok(match choice {
+            NodeChoice::Primary if has_no_primary => {
+                return Err(StoreError::new(StoreErrorKind::Unreachable, "no node leads just now"));
+            }
             NodeChoice::All => Nodes::All,
             NodeChoice::Primary => Nodes::One(self.promoted.lock().unwrap().unwrap_or(1)),
             NodeChoice::Replica => Nodes::One(0),

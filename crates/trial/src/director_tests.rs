@@ -349,6 +349,50 @@ fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
     assert!(done.spans.iter().all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
 }
 
+/// Fault of the primary that is repeated in the first second of each 4 s.
+const REPEATED: &str = "kill primary at 1s for 500ms every 4s";
+
+/// Carries out a fault in a phase of 12 s, in a part of which no node is the primary.
+fn without_primary(fault: &str, without_primary_ms: std::ops::Range<u64>) -> Directing {
+    Directing::of(Noted { without_primary_ms, ..Noted::default() }, &[fault], Some(12_000), 12_000)
+}
+
+#[test]
+fn a_repeat_waits_until_a_node_has_its_role() {
+    let done = without_primary(REPEATED, 4_000..6_500);
+    let wanted = ["kill 2", "start 2", "kill 2", "start 2", "kill 2", "start 2", "start all"];
+    assert_eq!(done.names(), wanted, "{:?}", done.calls);
+    let [begun, healed] = [2, 3].map(|at| done.calls[at].0);
+    assert!((6_500..6_700).contains(&begun) && is_near(healed, begun + 500), "{:?}", done.calls);
+    assert!(done.spans.iter().all(|span| span.error.is_none()), "{:?}", done.spans);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());
+}
+
+#[test]
+fn a_repeat_without_a_node_of_its_role_is_skipped_before_the_next_one_is_due() {
+    let done = without_primary(REPEATED, 4_000..10_500);
+    assert_eq!(done.names(), ["kill 2", "start 2", "kill 2", "start 2", "start all"], "{:?}", done.calls);
+    assert!((10_500..10_700).contains(&done.calls[2].0), "{:?}", done.calls);
+    let [first, skipped, last] = &done.spans[..] else { panic!("{:?}", done.spans) };
+    assert!(first.error.is_none() && last.error.is_none() && skipped.is_skipped(), "{:?}", done.spans);
+    assert_eq!((skipped.error.as_deref(), skipped.taken_ns), (Some("skipped: no node was primary"), None));
+    assert_eq!((skipped.subject.as_str(), skipped.healed_ns), ("primary", Some(skipped.begun_ns)));
+    // The fault would have been healed half a second before the next look.
+    assert!(skipped.begun_ns + 1_000_000_000 <= last.planned_ns + 10_000_000, "{:?}", done.spans);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
+}
+
+#[test]
+fn a_fault_fails_if_no_node_has_its_role_at_any_of_its_times() {
+    let done = without_primary(REPEATED, 0..HANG_MS);
+    assert_eq!(done.directed.failed.unwrap().what, format!("{REPEATED}: no node leads just now"));
+    assert!(done.calls.is_empty() && done.directed.missed.is_empty(), "{:?}", done.calls);
+    assert_eq!((done.spans.len(), done.spans.iter().all(FaultSpan::is_skipped)), (3, true), "{:?}", done.spans);
+    let single = without_primary("kill primary at 1s", 0..3_000);
+    assert_eq!(single.directed.failed.unwrap().what, "kill primary at 1s: no node leads just now");
+    assert_eq!(single.spans[0].error.as_deref(), Some("no node leads just now"));
+}
+
 #[test]
 fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
     let faults = ["hang primary at 200ms for 1600ms", "reset all at 600ms every 800ms", "kill node 2 at 1s for 200ms"];

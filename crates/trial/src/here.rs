@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
+use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{Catalogue, DiskSpec, Limits, ServerSpec, StoreError, StoreErrorKind};
-use plimsoll_lab::ServerUser;
+use plimsoll_lab::PrivilegedFault;
 use plimsoll_lab::hosts::{Network, resets_must_be_possible};
 use plimsoll_lab::packages::SYSTEM_PATH;
+use plimsoll_lab::standing::Lab;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::FaultAction;
 
@@ -61,15 +63,16 @@ pub(crate) fn faults_possible(catalogue: &Catalogue, trial: &PlannedTrial) -> Re
         return Ok(());
     }
     let recipe = recipe(&trial.store, catalogue)?;
+    let lab = trial.store.url.as_deref().and_then(|url| catalogue.lab(url));
     for (phase, drive) in trial.drives() {
         // Faults that are drawn often differ in their times only.
         let is_first = |at: usize| drive.faults.iter().take(at).all(|before| before.what != drive.faults[at].what);
         for (_, fault) in drive.faults.iter().enumerate().filter(|(at, _)| is_first(*at)) {
             let found = match (&recipe, &fault.what) {
                 (Some(recipe), FaultAction::Work(name, _)) => recipe.work_must_be_installed(name),
-                // The process of a lab has rights of its own.
-                _ if trial.store.lab().is_some() => Ok(()),
-                (Some(recipe), what) => permitted(&recipe.spec(), what),
+                // A lab that is gone is an error when the trial opens it.
+                _ if trial.store.lab().is_some() && (lab.is_none() || recipe.is_none()) => Ok(()),
+                (Some(recipe), what) => permitted(&recipe.spec(), what, lab),
                 (None, FaultAction::Reset(_)) => resets_must_be_possible(false),
                 (None, _) => Ok(()),
             };
@@ -79,14 +82,18 @@ pub(crate) fn faults_possible(catalogue: &Catalogue, trial: &PlannedTrial) -> Re
     Ok(())
 }
 
-/// Fails if a fault of the processes or connections of private servers is not permitted here.
-fn permitted(spec: &ServerSpec, fault: &FaultAction) -> Result<(), StoreError> {
-    let user = || ServerUser::caller_or(spec.user, spec.package);
-    match fault {
-        FaultAction::Hang(_) => user().and_then(|user| plimsoll_lab::hangs_must_be_permitted(&user)),
-        FaultAction::Clock(..) => user().and_then(|user| plimsoll_lab::clocks_must_be_permitted(&user)),
-        FaultAction::Reset(_) => resets_must_be_possible(spec.hosts > 0),
-        _ => Ok(()),
+/// Fails if a fault of the processes or connections of servers is not permitted here, or in the process of their lab.
+fn permitted(spec: &ServerSpec, fault: &FaultAction, lab: Option<&LabEntry>) -> Result<(), StoreError> {
+    let fault = match fault {
+        FaultAction::Hang(_) => PrivilegedFault::Hang,
+        FaultAction::Clock(..) => PrivilegedFault::Clock,
+        FaultAction::Reset(_) => PrivilegedFault::Reset,
+        _ => return Ok(()),
+    };
+    match lab.map(|lab| Lab::open(&lab.labs, &lab.name)) {
+        None => fault.must_be_permitted(spec),
+        Some(Ok(lab)) => lab.must_permit(fault),
+        Some(Err(_)) => Ok(()),
     }
 }
 

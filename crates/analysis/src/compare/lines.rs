@@ -76,7 +76,8 @@ fn cell(line: &LineView) -> MetricValue {
         }
         None => line.result.sentence.trim_end_matches('.').to_string(),
     };
-    MetricValue { value: seen(line).map(|[rate, _]| rate), text, late: false, n: line.result.n, repeats: 1 }
+    let value = seen(line).map(|[rate, _]| rate);
+    MetricValue { value, text, late: false, open: false, is_of_open: false, n: line.result.n, repeats: 1 }
 }
 
 fn metric(a: &LineView, b: &LineView, floor: NoiseFloor) -> Metric {

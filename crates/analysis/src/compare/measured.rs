@@ -301,7 +301,13 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor, all: &mut Matched<'_>) {
                     continue;
                 }
                 let groups = if other.is_some() { &mut both } else { &mut only_a };
-                let metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(other.unwrap_or(cell)), floor);
+                let of_b = other.unwrap_or(cell);
+                let mut metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(of_b), floor);
+                open(&mut metric.a, cell);
+                open(&mut metric.b, of_b);
+                if metric.is_open() {
+                    (metric.change_percent, metric.interval_percent, metric.significant) = (None, None, None);
+                }
                 groups.entry(name::labelled(&cell.store, row.labels.iter())).or_default().push(metric);
             }
         }
@@ -309,6 +315,14 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor, all: &mut Matched<'_>) {
     let group = |(trial, metrics)| Group { trial, phase: "figures".to_string(), given: None, metrics };
     all.groups.extend(both.into_iter().map(group));
     all.only_a.extend(only_a.into_iter().map(group));
+}
+
+/// Marks a figure of an outage that had not ended, with its text.
+fn open(value: &mut MetricValue, cell: &crate::view::FigureCell) {
+    (value.open, value.is_of_open) = (cell.open, cell.is_of_open);
+    if cell.open {
+        value.text.clone_from(&cell.text);
+    }
 }
 
 fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: NoiseFloor) -> Metric {

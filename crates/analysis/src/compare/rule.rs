@@ -9,8 +9,8 @@
 //! double quotes. A number that one of the runs did not measure meets it too: it may have changed.
 //!
 //! Whether it is met cannot be told of a change whose 95 % interval reaches beyond the condition on both sides, nor of one
-//! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference,
-//! nor of the rate of a watched load, which its clients decide.
+//! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference, nor
+//! of an outage that had not ended when observation ended, nor of the rate of a watched load, which its clients decide.
 
 use std::fmt;
 
@@ -147,6 +147,20 @@ impl Rule {
                 format!("is {}", metric.b.text)
             };
             return Some(format!("{place} {seen}, which {seems}, but the generator was late for the values marked *"));
+        }
+        // A lower bound above the limit is decided: so is the outage.
+        let is_above = |limit: f64, unit| in_unit(limit, unit, &metric.unit).is_some_and(|limit| to > limit);
+        let of_open = match self.limit {
+            Limit::Change(_) => metric.is_open().then(|| format!("went from {} to {}", metric.a.text, metric.b.text)),
+            Limit::Value(limit, unit) => {
+                let is_open = metric.b.is_of_open || metric.b.open && !is_above(limit, unit);
+                is_open.then(|| format!("is {}", metric.b.text))
+            }
+        };
+        if let Some(seen) = of_open {
+            return Some(format!(
+                "{place} {seen}: an outage had not ended when observation ended; drive the phase longer"
+            ));
         }
         let Limit::Change(limit) = self.limit else { return None };
         if met && metric.lower_is_better.is_none() {

@@ -40,10 +40,10 @@ impl Comparison {
     }
 
     /// `~` for what is not significant, `better`, `worse`, `differs` where neither is better, `?` where nothing tells (seen
-    /// once, with too wide an interval, or with a late generator), or `missing`.
+    /// once, with too wide an interval, of an outage that had not ended, or with a late generator), or `missing`.
     pub fn mark(metric: &Metric) -> &'static str {
         let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
-        if metric.a.late || metric.b.late {
+        if metric.is_open() || metric.a.late || metric.b.late {
             return "?";
         }
         match (metric.significant, metric.change_percent) {
@@ -124,6 +124,13 @@ pub struct Metric {
     pub lower_is_better: Option<bool>,
 }
 
+impl Metric {
+    /// Returns true if a value is an outage that had not ended, or is calculated from one: the change is not known.
+    pub fn is_open(&self) -> bool {
+        [&self.a, &self.b].iter().any(|one| one.open || one.is_of_open)
+    }
+}
+
 /// A number of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricValue {
@@ -133,6 +140,11 @@ pub struct MetricValue {
     pub text: String,
     /// A late generator may have moved it.
     pub late: bool,
+    /// The value is a lower bound: the outage that it is had not ended when observation ended.
+    pub open: bool,
+    /// True if it is calculated from an outage that had not ended.
+    #[serde(skip)]
+    pub is_of_open: bool,
     /// Observations behind it.
     pub n: u64,
     /// Repeats of the trial behind it.
@@ -146,7 +158,7 @@ impl MetricValue {
         let value = stat::median(values);
         let none = || missing.map_or("–", String::as_str).to_string();
         let text = value.map_or_else(none, |value| number::marked(number::with_unit(value, unit), late));
-        MetricValue { value, text, late, n, repeats: values.len() as u64 }
+        MetricValue { value, text, late, open: false, is_of_open: false, n, repeats: values.len() as u64 }
     }
 }
 

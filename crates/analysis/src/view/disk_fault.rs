@@ -28,22 +28,31 @@ pub struct DiskFaultView {
     pub errors: u64,
     /// Records in answers that were wrong or missing, while operations were driven.
     pub wrong_answers: u64,
-    /// Acknowledged writes that were not there afterwards; `null` where what the store held could not be read.
+    /// Acknowledged writes that were not there afterwards; `null` if none is known to be, and not everything was read.
     pub lost: Option<u64>,
-    /// Records with contents that were never written, when everything was read back.
-    pub damaged: u64,
+    /// Records with contents that were never written; `null` if none is known, and not everything was read.
+    pub damaged: Option<u64>,
     /// Messages and reactions of the store, and the reason that it did not start again.
     pub said: Vec<String>,
 }
 
 impl DiskFaultView {
-    /// Returns the names of those that noticed the fault, `only the ledger`, or `nothing to notice`.
+    /// Returns the number of wrong answers, lost writes and damaged records; `None` if none is known, and not everything
+    /// was read.
+    pub fn harm(&self) -> Option<u64> {
+        let known = self.wrong_answers + self.lost.unwrap_or(0) + self.damaged.unwrap_or(0);
+        (known > 0 || self.lost.is_some() && self.damaged.is_some()).then_some(known)
+    }
+
+    /// Returns the names of those that noticed the fault, `only the ledger`, or `nothing to notice`; without a complete
+    /// check, that losses could not be looked for.
     pub fn noticed_by(&self) -> String {
         let names: Vec<&str> = self.noticed.iter().map(|noticed| noticed.name()).collect();
-        match (names.is_empty(), self.wrong_answers + self.lost.unwrap_or(0) + self.damaged) {
+        match (names.is_empty(), self.harm()) {
             (false, _) => names.join(", "),
-            (true, 0) => "nothing to notice".to_owned(),
-            (true, _) => "only the ledger".to_owned(),
+            (true, Some(0)) => "nothing to notice".to_owned(),
+            (true, Some(_)) => "only the ledger".to_owned(),
+            (true, None) => "none; losses could not be looked for".to_owned(),
         }
     }
 }

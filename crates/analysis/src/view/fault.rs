@@ -28,8 +28,11 @@ pub struct FaultView {
     pub taken_s: Option<f64>,
     /// Time until the fault was healed; `null` if it was not.
     pub healed_s: Option<f64>,
-    /// First error of the fault or its healing.
+    /// First error of the fault or its healing; `skipped: no node was primary` for a repeat that was left out.
     pub error: Option<String>,
+    /// No node had the role of this repeat, which was skipped.
+    #[serde(skip)]
+    pub is_skipped: bool,
     /// Time for which effects were observed: up to the planned end of the phase.
     pub observed_s: f64,
     /// Time until the first failed operation or unusual silence, to 10 ms; `null` if no client noticed anything, or

@@ -3,9 +3,10 @@
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::compare::{compare, operation_types};
 use plimsoll_analysis::view::{Comparison, Metric, NoiseFloor};
-use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_record::data::{Figure, PhaseState, Run, RunState};
 
 use crate::driven::driven;
+use crate::faulted::{killed_primary, without_end};
 use crate::{recorded, study};
 
 fn metric<'a>(comparison: &'a Comparison, trial: &str, phase: &str, name: &str, op: &str) -> &'a Metric {
@@ -40,6 +41,38 @@ fn a_run_is_like_itself() {
     assert!(!comparison.failed());
     let errors = metric(&comparison, "sqlite · index=own", "mixed", "errors", "all");
     assert_eq!((errors.a.value, Comparison::mark(errors)), (Some(0.0), "~"));
+}
+
+#[test]
+fn an_outage_that_had_not_ended_has_no_change_and_leaves_conditions_undecided() {
+    let of_outage = |mut run: Run| {
+        let figure = |name: &str, formula: &str| {
+            let (name, unit, formula) = (name.to_owned(), "s".to_owned(), formula.to_owned());
+            Figure { name, unit, formula, published: Vec::new() }
+        };
+        run.header.figures = vec![figure("outage", "mixed.outage"), figure("twice", "2 * mixed.outage")];
+        run
+    };
+    let (ended, open) = (of_outage(killed_primary()), of_outage(without_end()));
+    let rules = ["\"outage\" > +5%", "\"outage\" > 10s", "\"outage\" > 15s", "\"twice\" < -5%"];
+    let rules = rules.map(|rule| Rule::parse(rule).unwrap());
+    for (a, b) in [(&ended, &open), (&open, &open)] {
+        let comparison = compare(a, b, &rules, None);
+        let [outage, twice] = ["outage", "twice"].map(|name| metric(&comparison, "fjall", "figures", name, ""));
+        assert_eq!((outage.b.text.as_str(), outage.b.value), ("> 12.0 s", Some(12.0)));
+        assert_eq!(twice.b.text, "24.0 s");
+        for metric in [outage, twice] {
+            let told = (metric.change_percent, metric.interval_percent, metric.significant);
+            assert_eq!((told, Comparison::mark(metric)), ((None, None, None), "?"));
+        }
+        let found = comparison.rules.iter().take(4).map(|rule| (rule.failures.len(), rule.undecided.len()));
+        assert_eq!(found.collect::<Vec<_>>(), [(0, 1), (1, 0), (0, 1), (0, 1)], "{:?}", comparison.rules);
+        assert!(comparison.rules[0].undecided[0].contains("to > 12.0 s: an outage had not ended"));
+    }
+    let comparison = compare(&open, &ended, &rules, None);
+    let outage = metric(&comparison, "fjall", "figures", "outage", "");
+    assert_eq!((outage.a.text.as_str(), outage.b.text.as_str()), ("> 12.0 s", "1.37 s"));
+    assert_eq!((outage.change_percent, Comparison::mark(outage)), (None, "?"));
 }
 
 #[test]

@@ -42,6 +42,27 @@ fn an_outage_is_told_to_ten_milliseconds_with_the_time_at_which_clients_noticed(
 }
 
 #[test]
+fn a_skipped_repeat_ends_no_effect_and_is_counted_in_a_warning() {
+    let mut run = killed_primary();
+    let alone = only(&run);
+    for at_ms in [8_500, 15_000] {
+        fault(&mut run, (FaultKind::Kill, "primary", "kill primary at 40%"), at_ms, Some(at_ms));
+        let skipped = run.trials[0].faults.last_mut().unwrap();
+        skipped.taken_ns = None;
+        skipped.error = Some("skipped: no node was primary".to_owned());
+    }
+    let found = view(&run);
+    let [one, skipped, _] = &found.faults[..] else { panic!("{:?}", found.faults) };
+    assert_eq!((one, skipped.is_skipped), (&alone, true), "a skip half a second later changes nothing");
+    assert_eq!(skipped.sentence, "kill of primary at 108.50 s was skipped: no node was primary");
+    assert_eq!((skipped.outage_s, skipped.recovered_s, skipped.unknown), (None, None, 0));
+    let warning = &found.warnings[0].text;
+    assert_eq!(warning, "fjall, phase mixed: `kill primary` took effect 1 of 3 times; twice no node was primary.");
+    assert_eq!(found.verdict, view(&killed_primary()).verdict);
+    assert_eq!(found.plots.acts.len(), 1);
+}
+
+#[test]
 fn the_first_line_and_the_verdict_name_the_fault_of_an_outage_once_each() {
     let found = view(&killed_primary());
     let text = &found.summary[0].text;

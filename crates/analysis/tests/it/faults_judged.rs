@@ -4,7 +4,7 @@ use plimsoll_analysis::line::{LineFold, LineSpec, Purpose};
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, LedgerCheck, PhaseResult, ResultName, Run};
 
 use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked, without_end};
 use crate::faults::{near, only};
@@ -168,6 +168,24 @@ fn attempts_to_connect_are_no_errors_of_operations_after_a_disk_fault() {
     assert_eq!(coded("connect", 13.0), (0, "store".to_owned()));
     assert_eq!(coded("58030", 1.0), (1, "store".to_owned()));
     assert_eq!(coded("connection", 3.0), (4, "store".to_owned()));
+}
+
+#[test]
+fn a_disk_fault_without_a_complete_check_after_it_has_no_known_losses() {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, (FaultKind::Disk, "disk", "disk torn write at 3s"), 3_000, None);
+    let mut found = |phase: u32, complete: bool, lost: u64| {
+        run.trials[0].ledgers.push(LedgerCheck { phase, complete, lost, ..LedgerCheck::default() });
+        let one = view(&run).disk_faults.remove(0);
+        (one.lost, one.damaged, one.noticed_by())
+    };
+    let not_known = (None, None, "none; losses could not be looked for".to_owned());
+    // The phase of the first check ended before the fault: it is none of those after it.
+    assert_eq!(found(7, true, 0), not_known);
+    assert_eq!(found(0, false, 0), not_known);
+    assert_eq!(found(0, true, 0), (Some(0), Some(0), "nothing to notice".to_owned()));
+    assert_eq!(found(0, false, 0), not_known, "the last check counts");
+    assert_eq!(found(0, false, 2), (Some(2), None, "only the ledger".to_owned()));
 }
 
 #[test]

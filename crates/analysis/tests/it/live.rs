@@ -108,12 +108,34 @@ fn an_outage_has_its_value_while_it_goes_on_and_at_its_end_that_of_the_report() 
     let live = told(&run, 0, 1);
     let [outage, recovery] = &live.phase().unwrap().goals[..] else { panic!("two goals") };
     assert!(is_near(outage.seen.unwrap(), 1.37e9) && is_near(view(&run).goals[0].got.unwrap(), 1.37e9), "{outage:?}");
-    assert_eq!((recovery.seen, recovery.at_end, outage.at_end), (None, true, false));
+    assert_eq!((recovery.seen, recovery.at_end, outage.at_end, outage.open), (None, true, false, false));
     // It began at 8 s.
     run.trials[0].phases[0].slices.truncate(9);
     let live = told(&run, 0, 1);
     let outage = &live.phase().unwrap().goals[0];
-    assert_eq!((outage.seen, outage.holds), (Some(1e9), Some(false)));
+    assert_eq!((outage.seen, outage.open, outage.holds), (Some(1e9), true, Some(false)));
+}
+
+#[test]
+fn a_silence_has_its_length_until_an_answer_ends_it() {
+    let mut run = driven(&[1_000, 1_000, 0, 0, 1_000]);
+    run.header.goals = vec![goal("outage", None, 15e8, "ns")];
+    let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
+    let (mut fold, mut live) = (Fold::new(false), Live::new(1));
+    live.begin_run(&run.header);
+    fold.begin_trial(trial.header.clone());
+    live.begin_trial(&trial.header);
+    fold.begin_phase(phase.header.clone());
+    live.begin_phase(&phase.header, None);
+    let mut after = |slice: usize| {
+        live.slice(&fold.slice(phase.slices[slice].clone(), true).unwrap().0, true);
+        let phase = live.phase().unwrap();
+        (phase.silence_s(), phase.goals[0].open, phase.goals[0].seen)
+    };
+    let seen: Vec<_> = (0..5).map(&mut after).collect();
+    let none = (None, false, Some(0.0));
+    let wanted = [none, none, (Some(1.0), true, Some(1e9)), (Some(2.0), true, Some(2e9)), (None, false, Some(2e9))];
+    assert_eq!(seen, wanted);
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn with_sums(mut of: Value, done: &LiveSums) -> Value {
 fn goal(goal: &LiveGoal) -> Value {
     json!({
         "name": goal.name, "limit": goal.limit, "unit": goal.unit, "at_least": goal.at_least, "value": goal.seen,
-        "holds": goal.holds, "margin": goal.margin(), "at_end": goal.at_end,
+        "open": goal.open, "holds": goal.holds, "margin": goal.margin(), "at_end": goal.at_end,
     })
 }
 

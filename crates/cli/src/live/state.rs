@@ -57,6 +57,8 @@ pub struct LiveFrame<'a> {
     pub newest: Option<&'a VecDeque<SliceRow>>,
     /// Position of the phase's newest slice.
     pub slice: u32,
+    /// Length of a silence that goes on, in seconds; `None` without one, and for one operation type.
+    pub silence_s: Option<f64>,
     /// Goals of the phase.
     pub goals: &'a [LiveGoal],
     /// Faults of the phase.
@@ -151,6 +153,7 @@ impl LiveRun {
             done: selected.map(|(_, of_type)| &of_type.done).or(phase.map(|phase| &phase.done)),
             newest: selected.map(|(_, of_type)| &of_type.newest).or(phase.map(|phase| &phase.newest)),
             slice: phase.and_then(|phase| phase.newest.back()).map_or(0, |row| row.slice),
+            silence_s: phase.filter(|_| selected.is_none()).and_then(LivePhase::silence_s),
             goals: phase.map(|phase| phase.goals.as_slice()).unwrap_or_default(),
             faults: phase.map(|phase| phase.faults.as_slice()).unwrap_or_default(),
             moments: phase.map(moments).unwrap_or_default(),

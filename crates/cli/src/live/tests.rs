@@ -93,6 +93,7 @@ impl Full {
             unit: unit.to_owned(),
             at_least,
             seen: Some(seen),
+            open: false,
             holds: Some(holds),
             at_end: false,
         };
@@ -125,6 +126,7 @@ impl Full {
             done: Some(&self.done),
             newest: Some(&self.newest),
             slice: 599,
+            silence_s: None,
             goals: &self.goals,
             faults: &self.faults,
             moments: vec!["592.0 s · p99 480 ms, usually 12.0 ms · kill primary, node 1".to_owned()],
@@ -163,6 +165,20 @@ fn a_goal_that_is_missed_by_far_names_the_factor() {
     (full.goals[0].seen, full.goals[0].holds) = (Some(20e6 * 954.2), Some(false));
     let lines = lines((80, 24), &full.frame(), &LiveKeys::default());
     assert!(lines[1].contains(" · 954 times the limit · ≤ 20.0 ms"), "{lines:?}");
+}
+
+#[test]
+fn a_silence_that_goes_on_is_a_lower_bound_beside_the_throughput_and_as_a_goal() {
+    let mut full = Full::new();
+    full.goals[0] =
+        LiveGoal { name: "outage".to_owned(), limit: 5e9, open: true, seen: Some(4e9), ..full.goals[0].clone() };
+    let frame = LiveFrame { silence_s: Some(4.0), ..full.frame() };
+    let shown = lines((80, 24), &frame, &LiveKeys::default());
+    has(&shown, &["outage > 4.00 s · 20 % left · ≤ 5.00 s", " · no answer for > 4.00 s"]);
+    full.goals[0].open = false;
+    let shown = lines((80, 24), &full.frame(), &LiveKeys::default());
+    has(&shown, &["outage 4.00 s · 20 % left"]);
+    assert!(shown.iter().all(|line| !line.contains("no answer")), "{shown:?}");
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
         None if goal.holds == Some(false) => "missed".to_owned(),
         None => "holds".to_owned(),
     };
-    (format!("{} {} · {margin} · {limit}", goal.name, number::with_unit(seen, &goal.unit)), emphasis)
+    let seen = number::lower_bound(number::with_unit(seen, &goal.unit), goal.open);
+    (format!("{} {seen} · {margin} · {limit}", goal.name), emphasis)
 }
 
 /// Returns the margin of a goal, by which the worst comes first.
@@ -199,6 +200,9 @@ impl Canvas<'_> {
         let mut text = format!("Throughput {}", now.map_or("–".to_owned(), per_s));
         if let Some(mean) = done.rate_per_s() {
             text.push_str(&format!(", mean {}", per_s(mean)));
+        }
+        if let Some(silence_s) = run.silence_s {
+            text.push_str(&format!(" · no answer for {}", number::lower_bound(number::seconds(silence_s), true)));
         }
         if let Some(row) = row.filter(|_| run.selected.is_none() && !self.is_narrow()) {
             let (in_flight, due) = (number::count(row.in_flight), number::count(row.due_unsent));

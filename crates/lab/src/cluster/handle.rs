@@ -11,6 +11,7 @@ use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, 
 use super::progress::TrackedOperation;
 use super::start::START_BOUND;
 use super::{ClusterHandle, NodeAnswer, ServerState};
+use crate::PrivilegedFault;
 use crate::hosts::{NamespaceGuard, Network};
 
 impl ClusterHandle {
@@ -54,6 +55,14 @@ impl ClusterHandle {
     /// Returns the network that contains the load host, if the nodes have their own hosts.
     pub fn network(&self) -> Option<&Arc<Network>> {
         self.0.network.as_ref()
+    }
+
+    /// Fails if this process may not carry out a fault on these servers.
+    ///
+    /// # Errors
+    /// As [`PrivilegedFault::must_be_permitted`].
+    pub(crate) fn must_permit(&self, fault: PrivilegedFault) -> Result<(), StoreError> {
+        fault.must_be_permitted(&self.0.spec)
     }
 
     /// Does planned work as [`Servers::work`] does, within `waits`.

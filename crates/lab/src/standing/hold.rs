@@ -244,6 +244,7 @@ impl Holder {
             LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Lease => None,
             LabRequest::Status | LabRequest::InProgress | LabRequest::Nodes => None,
             LabRequest::Primary | LabRequest::Replica | LabRequest::ClientHosts { .. } => None,
+            LabRequest::Permits(_) => None,
         }
     }
 
@@ -271,6 +272,7 @@ impl Holder {
             LabRequest::Clock { nodes, change } => {
                 self.cluster.servers().set_clock(*nodes, *change).map(LabReply::Clocks)
             }
+            LabRequest::Permits(fault) => self.cluster.must_permit(*fault).map(|()| LabReply::Done),
             LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
             LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
             LabRequest::Rejoin => self.cluster.rejoin().map(|()| LabReply::Done),

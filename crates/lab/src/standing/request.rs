@@ -9,6 +9,7 @@ use plimsoll_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::PrivilegedFault;
 use crate::cluster::OtherProgram;
 
 /// A request, and the process that sends it.
@@ -42,6 +43,8 @@ pub(super) enum LabRequest {
     Limit { nodes: Nodes, change: LimitChange, given: String },
     /// Sets the error of the wall clock of a node, or of each; none for the true clock.
     Clock { nodes: Nodes, change: Option<ClockChange> },
+    /// Looks if the process that holds the lab may carry out a fault.
+    Permits(PrivilegedFault),
     /// Returns the node that is the primary.
     Primary,
     /// Returns a node that is a replica.

@@ -10,11 +10,19 @@ use plimsoll_core::{
 };
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState, Restart};
 
-use plimsoll_lab::Supervisor;
 use plimsoll_lab::hosts::client_host;
+use plimsoll_lab::{PrivilegedFault, Supervisor};
+use rustix::thread::CapabilitySet;
 
 use crate::cluster::{COUNTS, start_on};
 use crate::{IdleStore, base, wait_for};
+
+/// Takes capabilities from the calling thread, and so from those that it starts.
+fn lose(lacks: CapabilitySet) {
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    sets.effective.remove(lacks);
+    rustix::thread::set_capabilities(None, sets).unwrap();
+}
 
 /// A lab of shells in its own thread, and the flag that ends it.
 struct LabThread {
@@ -24,10 +32,22 @@ struct LabThread {
 
 impl LabThread {
     fn new(base: &Path, name: &str, restart: Restart, script: &'static str) -> Self {
-        Self::at_url(base, name, restart, script, None)
+        Self::held_by(base, name, restart, script, None, CapabilitySet::empty())
     }
 
     fn at_url(base: &Path, name: &str, restart: Restart, script: &'static str, url: Option<String>) -> Self {
+        Self::held_by(base, name, restart, script, url, CapabilitySet::empty())
+    }
+
+    /// Starts a lab that a thread without some capabilities holds.
+    fn held_by(
+        base: &Path,
+        name: &str,
+        restart: Restart,
+        script: &'static str,
+        url: Option<String>,
+        lacks: CapabilitySet,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, base, name) = (Arc::clone(&stop), base.to_owned(), name.to_owned());
         let (says, stands) = std::sync::mpsc::channel();
@@ -42,6 +62,7 @@ impl LabThread {
                 restart,
                 url,
             };
+            lose(lacks);
             standing::hold(cluster, entry, about, &stopped, |_| says.send(()).unwrap()).unwrap();
         });
         stands.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -169,6 +190,32 @@ fn one_that_ends_content_is_left_unless_it_is_always_started() {
         std::fs::write(lab.nodes()[0].data_dir.join("end"), "").unwrap();
         let node = || lab.status().unwrap().nodes[0].clone();
         until("it comes to that", || node().state == state && (state != NodeState::Running || node().restarts == 1));
+    }
+}
+
+#[test]
+fn the_rights_of_a_fault_are_those_of_the_process_that_holds_the_lab() {
+    use PrivilegedFault::{Clock, Hang, Reset};
+    let base = base();
+    let lab_that = |name: &str, lacks: CapabilitySet| {
+        let held = LabThread::held_by(base.path(), name, Restart::Never, COUNTS, None, lacks);
+        (held, Lab::open(&base.path().join("labs"), name).unwrap())
+    };
+    let (_held, lab) = lab_that("able", CapabilitySet::empty());
+    let without = || {
+        lose(CapabilitySet::SYS_PTRACE | CapabilitySet::NET_ADMIN);
+        [Hang, Clock, Reset].map(|fault| lab.must_permit(fault))
+    };
+    let permitted = std::thread::scope(|scope| scope.spawn(without).join().unwrap());
+    assert_eq!(permitted, [Ok(()), Ok(()), Ok(())], "those of the client do not matter");
+    // Without root, servers run as the caller.
+    if rustix::process::geteuid().is_root() {
+        let (_held, lab) = lab_that("unable", CapabilitySet::SYS_PTRACE);
+        for fault in [Hang, Clock] {
+            let error = lab.must_permit(fault).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+        }
+        assert_eq!(lab.must_permit(Reset), Ok(()));
     }
 }
 

@@ -178,6 +178,7 @@ const CLUSTERS: &[StorePreset] = &[REPLICAS, StorePreset { name: "shards", ..REP
 pub fn with_labs() -> Catalogue {
     let lab = |name: &str, made_as: &str| LabEntry {
         name: name.to_owned(),
+        labs: Default::default(),
         process: 1,
         store: "group".to_owned(),
         made_as: made_as.to_owned(),

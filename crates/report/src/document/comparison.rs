@@ -182,7 +182,8 @@ fn legend(comparison: &Comparison) -> String {
         ),
     };
     format!(
-        "~ within noise; ? undecided: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
+        "~ within noise; ? undecided: seen once, an interval that reaches beyond ± 10 %, an outage that had not ended, \
+         or * with a late generator; {floor}"
     )
 }
 

@@ -27,7 +27,8 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
     let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
-        let error = one.error.as_ref().map(|error| format!("failed: {error}"));
+        let failed = if one.is_skipped { "" } else { "failed: " };
+        let error = one.error.as_ref().map(|error| format!("{failed}{error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
     let columns: [ColumnOf<'_, FaultView>; 21] = [
@@ -99,7 +100,10 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
     }
     body.list(Tone::Bad, view.fault_losses.iter().map(|one| &one.sentence));
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
-    body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
+    body.list(
+        Tone::Bad,
+        view.faults.iter().filter(|one| one.error.is_some() && !one.is_skipped).map(|one| &one.sentence),
+    );
     body
 }
 

@@ -199,10 +199,11 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
          the beginning of the phase in which the fault began. Wrong answers: records in answers that were missing, or \
          not as they had been written.",
     );
-    let noticed = |one: &DiskFaultView| match one.wrong_answers + one.lost.unwrap_or(0) + one.damaged {
+    let noticed = |one: &DiskFaultView| match one.harm() {
         _ if !one.noticed.is_empty() => Tone::Open,
-        0 => Tone::Good,
-        _ => Tone::Bad,
+        Some(0) => Tone::Good,
+        Some(_) => Tone::Bad,
+        None => Tone::Open,
     };
     let named = |one: &DiskFaultView| {
         let faults = one.faults.iter().filter(|fault| !one.name.contains(fault.as_str()));
@@ -214,7 +215,7 @@ pub fn disk_faults(view: &RunView) -> Body<'_> {
         (numbers("errors"), &|one| number::count(one.errors).into()),
         (numbers("wrong answers"), &|one| bad(one.wrong_answers)),
         (numbers("lost"), &|one| known(one.lost)),
-        (numbers("damaged"), &|one| bad(one.damaged)),
+        (numbers("damaged"), &|one| known(one.damaged)),
         (words("said").spare(1), &|one| one.said.join("; ").into()),
     ];
     body.table(Table::of("Disk faults", &view.disk_faults, &columns));

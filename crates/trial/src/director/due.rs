@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use plimsoll_analysis::number;
-use plimsoll_core::{Node, NodeChoice, Nodes};
+use plimsoll_core::{Node, NodeChoice, Nodes, StoreErrorKind};
 use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
 use plimsoll_record::data::Level;
 
@@ -16,6 +16,10 @@ use crate::readings;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 pub(super) const LEAD_NS: u64 = 500_000_000;
+/// Longest time for which a repeat waits for a node of its role.
+const ROLE_WAIT_NS: u64 = 30_000_000_000;
+/// Interval of looks for a node of a role.
+const ROLE_LOOK_NS: u64 = 100_000_000;
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL_NS: u64 = 10_000_000;
 /// Interval of looks whether the user wants an end.
@@ -49,6 +53,37 @@ impl Occurrence<'_> {
         };
         format!("{} {at} was not done: the phase had ended", self.fault.name())
     }
+
+    /// Returns the longest time for which this repeat waits for its role, or `None` for a fault without repeats. The next
+    /// repeat, the first of them in `later`, begins after the fault.
+    pub(super) fn role_wait_ns(&self, later: &[Self]) -> Option<u64> {
+        if !self.fault.is_repeated() {
+            return None;
+        }
+        let is_repeat = |other: &&Self| {
+            other.position == self.position || self.fault.drawn.is_some() && other.fault.drawn.is_some()
+        };
+        let at_ns = self.moment.at_ns;
+        let next_ns = later.iter().find(is_repeat).map(|other| other.moment.at_ns);
+        let next_ns = next_ns.or_else(|| Some(at_ns.saturating_add(self.fault.every_ns?)));
+        let lasts_ns = self.fault.lasts.map_or(0, |lasts| lasts.ns);
+        let left_ns = next_ns.map(|next_ns| next_ns.saturating_sub(at_ns).saturating_sub(lasts_ns + LEAD_NS));
+        Some(left_ns.map_or(ROLE_WAIT_NS, |left_ns| left_ns.min(ROLE_WAIT_NS)))
+    }
+
+    /// Returns the reason to skip a repeat whose role no node has at the moment, in words; `None` for another error.
+    pub(super) fn no_role(&self, error: &TrialError) -> Option<&'static str> {
+        // Servers without a replica report `Usage`.
+        let is_of_role = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::Usage);
+        if !is_of_role || !self.fault.is_repeated() {
+            return None;
+        }
+        match self.fault.what.nodes()? {
+            NodeChoice::Primary => Some("no node was primary"),
+            NodeChoice::Replica => Some("no node was a replica"),
+            _ => None,
+        }
+    }
 }
 
 /// Planned time of a fault, from the start of its phase, in nanoseconds.
@@ -69,6 +104,9 @@ pub(super) struct ChosenNodes {
 
 /// Nodes that a fault names; `None` if it is not one of nodes.
 type Chosen = Result<Option<ChosenNodes>, TrialError>;
+
+/// Nodes of a fault that is due, the change of servers if the fault is one, and its command.
+pub(super) type Due<'d> = (Chosen, Option<Changing<'d>>, Option<CommandInEffect<'d>>);
 
 impl Director<'_> {
     /// Waits until all sessions are open, and returns the start of the phase on the run's clock, in nanoseconds; the
@@ -152,17 +190,42 @@ impl Director<'_> {
         Ok(Some(ChosenNodes { choice, nodes: servers.chosen(choice)?, present: servers.present()? }))
     }
 
+    /// Waits as [`Director::wait`]. If no node has the role of a repeat, waits for one for `role_wait_ns`, and returns the
+    /// error of the last question if none has it then.
+    pub(super) fn wait_for_role(
+        &self,
+        one: &Occurrence<'_>,
+        mut planned: Planned,
+        role_wait_ns: Option<u64>,
+        start_ns: u64,
+        over: &Receiver<()>,
+    ) -> Option<Due<'_>> {
+        let (mut until_ns, mut no_role) = (None, None);
+        loop {
+            let Some((chosen, changing, command)) = self.wait(one, planned, start_ns, over) else {
+                return no_role.map(|error| (Err(error), None, None));
+            };
+            let delay_ns = self.directed().delay_ns;
+            let due_ns = start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
+            let until_ns = *until_ns.get_or_insert(due_ns.saturating_add(role_wait_ns.unwrap_or(0)));
+            let now_ns = self.clock.now_ns();
+            match chosen {
+                Err(error) if one.no_role(&error).is_some() && now_ns < until_ns => no_role = Some(error),
+                chosen => return Some((chosen, changing, command)),
+            }
+            // Others may change which servers run meanwhile, and do not wait for as long.
+            drop((changing, command));
+            let look_ns = now_ns.saturating_add(ROLE_LOOK_NS).min(until_ns);
+            self.timer.wait(over, Some(look_ns));
+            planned.undelayed_ns = look_ns.saturating_sub(start_ns).saturating_sub(delay_ns);
+        }
+    }
+
     /// Waits until a fault is due, no other is changing which servers run, and the same command of the user is not in
     /// effect. Returns the nodes that it names then, or the error of that question, the change if the fault is one, and
     /// its command; `None` if `over` was closed before. Later faults are delayed by as much, so that they stay as far
     /// apart as planned.
-    pub(super) fn wait(
-        &self,
-        one: &Occurrence<'_>,
-        planned: Planned,
-        start_ns: u64,
-        over: &Receiver<()>,
-    ) -> Option<(Chosen, Option<Changing<'_>>, Option<CommandInEffect<'_>>)> {
+    fn wait(&self, one: &Occurrence<'_>, planned: Planned, start_ns: u64, over: &Receiver<()>) -> Option<Due<'_>> {
         let what = &one.fault.what;
         let due_ns = |delay_ns: u64| start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
         let mut delay_ns = self.directed().delay_ns;

@@ -117,6 +117,7 @@ fn catalogue() -> Catalogue {
     };
     let lab = |name: &str, store: &str, nodes: &[u32]| LabEntry {
         name: name.to_owned(),
+        labs: Default::default(),
         process: 1,
         store: store.to_owned(),
         made_as: store.to_owned(),
