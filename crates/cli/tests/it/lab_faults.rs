@@ -39,7 +39,7 @@ fn breaking_with(place: &Place, lab: &Lab<'_>, faults: &[&str], options: &[&str]
 }
 
 /// Returns the faults that the newest run has recorded so far.
-fn spans(place: &Place) -> Vec<FaultSpan> {
+pub(crate) fn spans(place: &Place) -> Vec<FaultSpan> {
     let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
     run.iter().flat_map(Run::faults).cloned().collect()
 }
@@ -111,7 +111,7 @@ fn without_added_nodes(place: &Place, lab: &Lab<'_>) {
 
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 26] = [
+    const FAULTS: [&str; 28] = [
         "kill replica",
         "stop primary",
         "pause all",
@@ -126,7 +126,9 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
         "cut all from clients",
         "cut primary from client host 1",
         "link all delay=5ms loss=1% close=1s",
+        "link all from clients delay=5ms",
         "link all from client host 1 delay=5ms",
+        "link node 1 from node 2 delay=5ms",
         "limit all cpus=0.3",
         "clock all by=-5s drift=500ppm",
         "add node",
@@ -144,15 +146,20 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
     let (program, file) = (lab_version::runs(&lab), place.path().join("broken"));
     let seen = || each(&lab, ["state", "link", "limits", "clock", "program"]);
     let whole = seen();
-    for _ in 0..repeats(2, 60) {
-        let fault = FAULTS[draw.below(FAULTS.len() as u64) as usize];
+    // Each twice in a heavy run, at two moments.
+    let count = repeats(2, 2 * FAULTS.len());
+    for fault in draw.shuffled(FAULTS.to_vec()).into_iter().cycle().take(count) {
         let fault = fault.replace("PROGRAM", program.to_str().unwrap()).replace("FILE", file.to_str().unwrap());
         // After the first slice, so that a kill may come before it.
         let fault = format!("{fault} at 1200ms");
         // A node leaves only if one has joined.
-        let faults = if fault.starts_with("remove") { vec!["add node at 100ms", &fault] } else { vec![fault.as_str()] };
+        let is_removal = fault.starts_with("remove");
+        let faults = if is_removal { vec!["add node at 100ms", &fault] } else { vec![fault.as_str()] };
         let hosts: &[&str] = if fault.contains("client host") { &["--client-hosts", "1"] } else { &[] };
         let mut run = breaking_with(&place, &lab, &faults, &[hosts, &["--allow-fault"]].concat());
+        if is_removal {
+            wait_for("the node to join", SEEN, || spans(&place).iter().any(|span| span.taken_ns.is_some()));
+        }
         let after = Duration::from_millis(draw.below(2_000));
         println!("{fault}: killed {after:?} after the first slice");
         std::thread::sleep(after);
