@@ -1,10 +1,7 @@
 //! Faults and planned work of drives on labs: healed to the state before, and stopped with their run.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_lab::standing;
 use plimsoll_record::data::{FaultSpan, Run};
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
@@ -360,32 +357,7 @@ fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     first.signal(Signal::INT);
     first.ended().expect(130);
     assert_eq!(each(&lab, ["link"]), [plain]);
-    a_cut_comes_and_goes(&place, &lab);
     lab.down();
-}
-
-/// Cuts the second node of a lab of PostgreSQL again and again, and connects to it from the host of the load.
-fn a_cut_comes_and_goes(place: &Place, lab: &Lab<'_>) {
-    let status = lab.status();
-    let (node, network) = (&status["nodes"][1], status["load"]["namespace"].as_str().unwrap());
-    let address: IpAddr = node["address"].as_str().unwrap().parse().unwrap();
-    let address = SocketAddr::from((address, node["ports"][0].as_u64().unwrap() as u16));
-    let is_reached = || {
-        let _guard = standing::enter(Path::new(network)).unwrap();
-        TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
-    };
-    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--think", "2ms", "-q"];
-    let cut = ["--for", "7s", "--fault", "cut node 2 at 1s for 1s every 2s"];
-    let (mut run, mut seen) = (place.recording(&[&line[..], &cut].concat()), Vec::new());
-    while run.0.try_wait().unwrap().is_none() {
-        seen.push(is_reached());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    run.ended().expect(0);
-    seen.push(is_reached());
-    seen.dedup();
-    let cuts = seen.iter().filter(|is_reached| !**is_reached).count();
-    assert!(seen[0] && seen[seen.len() - 1] && cuts >= 2, "{seen:?}");
 }
 
 mod heavy {
