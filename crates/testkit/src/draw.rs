@@ -28,4 +28,30 @@ impl Draw {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0.bits() % bound.max(1)
     }
+
+    /// Returns the list in a drawn order.
+    pub fn shuffled<T>(&mut self, mut list: Vec<T>) -> Vec<T> {
+        for last in (1..list.len()).rev() {
+            list.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffled_list_has_each_item_once_and_any_of_them_first() {
+        let mut draw = Draw::new("a list");
+        let mut seen = [0; 5];
+        for _ in 0..200 {
+            let mut list = draw.shuffled(vec![0_usize, 1, 2, 3, 4]);
+            seen[list[0]] += 1;
+            list.sort_unstable();
+            assert_eq!(list, [0, 1, 2, 3, 4]);
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    }
 }

@@ -61,8 +61,8 @@ pub fn postgres_of(run: &Guarded) -> Endpoint {
     Endpoint::plain(address, login)
 }
 
-/// Longest time between two answers to a client that asks a private PostgreSQL again and again, and opens a new
-/// connection at once if one is lost. Returns at the end of the run.
+/// Longest time between two answers to a client that asks a private PostgreSQL again and again. It opens a lost
+/// connection again as clients with `--backoff 10ms` do. Returns at the end of the run.
 fn gap_seen(run: &mut Guarded) -> Duration {
     let endpoint = postgres_of(run);
     let (mut connection, mut gap, mut last) = (None, Duration::ZERO, None::<Instant>);
@@ -70,27 +70,31 @@ fn gap_seen(run: &mut Guarded) -> Duration {
         let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
         connection = connection.or_else(open);
         let answer = connection.as_mut().and_then(|connection| connection.value("SELECT 1").ok());
-        if answer.is_some() {
+        let wait_ms = if answer.is_some() {
             (gap, last) = (gap.max(last.map_or(Duration::ZERO, |last| last.elapsed())), Some(Instant::now()));
+            5
         } else {
             connection = None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+            10
+        };
+        std::thread::sleep(Duration::from_millis(wait_ms));
     }
     gap
 }
 
 #[test]
 fn an_outage_is_as_long_as_an_independent_client_sees_it() {
-    // Sessions wait for up to a second between two attempts to connect, and that client does not.
-    let cases = [("pause all at 3s for 2s", "7s", 2.0, 1.2), ("kill all at 3s for 1500ms", "8s", 1.5, 2.2)];
-    for (fault, length, at_least_s, later_s) in cases {
+    // Without other work both differ by less than 40 ms (docs/journal/2026-11-30-a-second-client.md); beside other tests
+    // each waits for a processor, too. After a kill the server starts a process for each client that connects: the four
+    // of the drive come at once, and the other one alone.
+    let cases = [("pause all at 3s for 2s", "7s", 2.0, 0.1), ("kill all at 3s for 1500ms", "8s", 1.5, 0.3)];
+    for (fault, length, at_least_s, apart_s) in cases {
         let mut seen = Vec::new();
-        // A busy machine delays one of both, but not each time.
-        let is_in_time = (0..3).any(|_| {
+        // A busy machine delays one of both, but not each time. A defect is there each time.
+        let is_in_time = (0..5).any(|_| {
             let (seen_s, found) = outage_beside(fault, length, at_least_s);
             let [outage_s, taken_s] = ["outage_s", "taken_s"].map(|name| seconds(&found, name));
-            let is_seen = (-1.2 - taken_s..later_s + taken_s).contains(&(outage_s - seen_s));
+            let is_seen = (outage_s - seen_s).abs() <= apart_s + taken_s;
             let late_s = seconds(&found, "at_s") - seconds(&found, "planned_s");
             let is_soon = late_s < 2.5 && seconds(&found, "noticed_s") < 3.0;
             seen.push(format!("{seen_s} s seen: {found}"));
@@ -105,7 +109,8 @@ fn an_outage_is_as_long_as_an_independent_client_sees_it() {
 fn outage_beside(fault: &str, length: &str, at_least_s: f64) -> (f64, Value) {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", length];
-    let mut run = place.recording(&[&line[..], &["--think", "2ms", "--fault", fault, "-q"]].concat());
+    let more = ["--think", "2ms", "--backoff", "10ms", "--fault", fault, "-q"];
+    let mut run = place.recording(&[&line[..], &more].concat());
     let seen_s = gap_seen(&mut run).as_secs_f64();
     run.ended().expect(0);
     let report = place.report();

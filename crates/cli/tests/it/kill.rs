@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{LOADED, Place, left_below, servers, small_coupons, wait_for};
+use crate::lab::Lab;
+use crate::lab_faults::spans;
+use crate::lab_version::{REDIS, copied};
 
 /// Longest time until nothing of a killed run is left.
 const GONE: Duration = Duration::from_secs(100);
@@ -93,7 +96,7 @@ pub(crate) fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
 }
 
 /// Options of stores, and the faults that their private servers can have.
-const BROKEN: [(&[&str], &[&str]); 2] = [
+const BROKEN: [(&[&str], &[&str]); 3] = [
     (
         &["--on", "postgres", "--set", "postgres.disk=ext4", "--set", "postgres.cpus=2"],
         &[
@@ -102,6 +105,8 @@ const BROKEN: [(&[&str], &[&str]); 2] = [
             "disk delay write 5000 1000 7",
             "disk full",
             "disk bit-rot 3 0.01",
+            "disk speed 8000 150000000 single",
+            "disk ignore-flushes",
             "stop all",
             "pause all",
             "hang all",
@@ -120,18 +125,24 @@ const BROKEN: [(&[&str], &[&str]); 2] = [
             "kill primary",
             "replace node 2",
             "add node",
+            "remove node",
             "restart all rolling",
             "promote replica",
             "reset primary",
             "cut node 2",
             "cut all from clients",
             "cut primary from client host 1",
+            "cut node 1 from node 2",
             "link all delay=5ms loss=1% close=1s",
+            "link all from clients delay=5ms",
+            "link all from client host 1 delay=5ms",
+            "link node 1 from node 2 delay=5ms",
             "work backup all",
             "storm all connections=50",
             "neighbour all network=5Mbit",
         ],
     ),
+    (&["--on", "redis"], &["restart all with PROGRAM"]),
 ];
 
 /// Returns the network of a process.
@@ -151,13 +162,25 @@ fn processes() -> impl Iterator<Item = u32> {
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_nothing_of_its_servers() {
     let mut draw = Draw::new("faults of private servers");
     let own = network(std::process::id());
-    for _ in 0..repeats(2, 60) {
+    let programs = Lab::base();
+    let program = copied(Path::new(REDIS), programs.path());
+    let with_store = |(store, faults): (_, &'static [&'static str])| faults.iter().map(move |fault| (store, *fault));
+    let all: Vec<(&[&str], &str)> = BROKEN.into_iter().flat_map(with_store).collect();
+    // Each twice in a heavy run, at two moments.
+    let count = repeats(2, 2 * all.len());
+    for (store, fault) in draw.shuffled(all).into_iter().cycle().take(count) {
         let place = Place::new();
-        let (store, faults) = BROKEN[draw.below(BROKEN.len() as u64) as usize];
         // After the first slice, so that a kill may come before it.
-        let fault = format!("{} at 1200ms", faults[draw.below(faults.len() as u64) as usize]);
+        let fault = format!("{} at 1200ms", fault.replace("PROGRAM", program.to_str().unwrap()));
+        // A node leaves only if one has joined.
+        let is_removal = fault.starts_with("remove");
+        let joining: &[&str] = if is_removal { &["--fault", "add node at 100ms"] } else { &[] };
         let drive = ["drive", "kv", "--set", "records=200", "--clients", "4", "--think", "2ms", "--for", "600s", "-q"];
-        let mut run = place.started(&[&drive[..], store, &["--fault", &fault]].concat(), 1);
+        let mut run = place.started(&[&drive[..], store, joining, &["--fault", &fault]].concat(), 1);
+        if is_removal {
+            let has_joined = || spans(&place).iter().any(|span| span.taken_ns.is_some());
+            wait_for("the node to join", Duration::from_secs(200), has_joined);
+        }
         let after = Duration::from_millis(draw.below(2_000));
         println!("{fault}: killed {after:?} after the first slice");
         std::thread::sleep(after);

@@ -11,12 +11,12 @@ use crate::bench::Place;
 use crate::lab::Lab;
 
 /// Program of Debian's package.
-const REDIS: &str = "/usr/bin/redis-server";
+pub(crate) const REDIS: &str = "/usr/bin/redis-server";
 /// Variable with the path of a newer server of NATS, which `cargo xtask test` fetches.
 const NATS: &str = "PLIMSOLL_TEST_NATS";
 
 /// Returns a copy of a program, in a directory that servers' users can get to.
-fn copied(program: &Path, to: &Path) -> PathBuf {
+pub(crate) fn copied(program: &Path, to: &Path) -> PathBuf {
     let copy = to.canonicalize().unwrap().join(program.file_name().unwrap());
     std::fs::copy(program, &copy).unwrap();
     std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();

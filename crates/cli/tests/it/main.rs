@@ -56,6 +56,7 @@ mod live;
 mod live_terminal;
 mod marked;
 mod needs;
+mod network_faults;
 mod pgbench_errors;
 mod placement;
 mod promise;
