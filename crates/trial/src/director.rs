@@ -2,7 +2,6 @@
 
 mod due;
 mod effects;
-mod timer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::{Node, NodeChoice, Nodes, Servers, StoreErrorKind};
-use plimsoll_drive::Clock;
+use plimsoll_drive::{Clock, Entered, Timer};
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
@@ -32,7 +31,6 @@ use crate::sink::Told;
 use crate::watch::ReadingRecorder;
 use due::{ChosenNodes, LEAD_NS, Occurrence};
 use effects::Begun;
-use timer::{Entered, RealTimer, Timer};
 
 /// Characters of a command that name it in reports.
 const COMMAND_SHOWN: usize = 60;
@@ -191,7 +189,7 @@ impl<'a> Director<'a> {
         let (clock, answers) = (sinks.clock, Arc::clone(&driven.answers));
         Self {
             clock,
-            timer: Arc::new(RealTimer(clock)),
+            timer: context.spec.driver.timer(&clock),
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
             recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),
