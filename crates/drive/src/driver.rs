@@ -1,17 +1,24 @@
 //! The seam between a run and its drives: drives of this machine, or simulated ones in tests.
 
+use std::sync::Arc;
+
 use plimsoll_core::Slice;
 
 use crate::clock::Clock;
 use crate::control::Drive;
 use crate::result::DriveResult;
 use crate::spec::DriveError;
+use crate::timer::{RealTimer, Timer};
 use crate::witness::Witness;
 
 /// Carries out the drives of a run, on the run's clock.
 pub trait Driver: Sync {
     /// Starts the run's clock at `start_ns`.
     fn clock(&self, start_ns: u64) -> Clock;
+
+    /// Returns the timer of threads that wait beside a drive, by the run's clock. A thread that carries out drives counts
+    /// as entered.
+    fn timer(&self, clock: &Clock) -> Arc<dyn Timer>;
 
     /// Starts the witness of the machine's pauses; `None` if there are none on this clock.
     ///
@@ -33,6 +40,10 @@ pub struct RealTime;
 impl Driver for RealTime {
     fn clock(&self, start_ns: u64) -> Clock {
         Clock::start_at(start_ns)
+    }
+
+    fn timer(&self, clock: &Clock) -> Arc<dyn Timer> {
+        Arc::new(RealTimer(*clock))
     }
 
     fn witness(&self, clock: &Clock) -> Result<Option<Witness>, String> {

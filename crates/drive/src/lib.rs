@@ -9,6 +9,7 @@
 //! | [`Driver`] (`driver`) | the seam of a run: drives in real time ([`RealTime`]), or simulated in tests |
 //! | [`DriveSpec`] (`spec`), [`DriveResult`] (`result`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
+//! | [`Timer`] (`timer`) | waits of threads beside a drive |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
 //! | `worker/setup`, `worker/not_begun` | its parts, settings and report; operations that are sent again, over another connection or after a wait |
 //! | `worker/retries`, `worker/breaker` | failed operations that are sent again; circuit breakers of clients |
@@ -58,6 +59,7 @@ mod result;
 mod schedule;
 mod silence;
 mod spec;
+mod timer;
 mod wire;
 mod witness;
 mod worker;
@@ -73,4 +75,5 @@ pub use plimsoll_core::pace::{
 };
 pub use result::{BreakerCounts, DriveResult, ErrorCount, IoUsed, Lag, OpTime, RetryCounts, StopReason};
 pub use spec::{DEPTH_MAX, DriveError, DriveSpec, Group, INSTANT_WORKERS, Limit, Undisturbed, try_uring};
+pub use timer::{Entered, Timer};
 pub use witness::{Seen, Watch, Witness};

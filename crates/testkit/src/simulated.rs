@@ -6,12 +6,16 @@
 
 mod running;
 mod slicing;
+mod timer;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{Slice, StoreError};
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, StopReason, Witness};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, StopReason, Timer, Witness};
+
+pub use timer::SimulatedTimer;
 
 /// Drive that is about to begin.
 #[derive(Debug)]
@@ -89,9 +93,9 @@ pub struct SlowTail {
     pub by: Duration,
 }
 
-/// Driver on simulated time.
+/// Driver on simulated time. Of drives at the same time none may have faults.
 pub struct Simulated<'a> {
-    now_ns: &'static AtomicU64,
+    timer: Arc<SimulatedTimer>,
     drives: AtomicU32,
     model_of: Box<dyn Fn(&SimulatedDrive<'_>) -> StoreModel + Sync + 'a>,
 }
@@ -99,14 +103,15 @@ pub struct Simulated<'a> {
 impl<'a> Simulated<'a> {
     /// Makes a driver. `model_of` returns the model of each drive, before it begins.
     pub fn new(model_of: impl Fn(&SimulatedDrive<'_>) -> StoreModel + Sync + 'a) -> Self {
-        // As long as the process: a clock is copied everywhere.
-        let now_ns: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
-        Self { now_ns, drives: AtomicU32::new(0), model_of: Box::new(model_of) }
+        let timer = Arc::<SimulatedTimer>::default();
+        // The thread of the drives: no time passes between two of them.
+        timer.enter();
+        Self { timer, drives: AtomicU32::new(0), model_of: Box::new(model_of) }
     }
 
     /// Makes a driver on the same clock, with other models.
     pub fn with<'b>(&self, model_of: impl Fn(&SimulatedDrive<'_>) -> StoreModel + Sync + 'b) -> Simulated<'b> {
-        Simulated { now_ns: self.now_ns, ..Simulated::new(model_of) }
+        Simulated { timer: Arc::clone(&self.timer), ..Simulated::new(model_of) }
     }
 
     /// Returns the number of drives so far.
@@ -117,8 +122,12 @@ impl<'a> Simulated<'a> {
 
 impl Driver for Simulated<'_> {
     fn clock(&self, start_ns: u64) -> Clock {
-        self.now_ns.store(start_ns, Ordering::SeqCst);
-        Clock::simulated(self.now_ns)
+        self.timer.now_ns.store(start_ns, Ordering::SeqCst);
+        self.timer.clock()
+    }
+
+    fn timer(&self, _: &Clock) -> Arc<dyn Timer> {
+        Arc::clone(&self.timer) as Arc<dyn Timer>
     }
 
     fn witness(&self, _: &Clock) -> Result<Option<Witness>, String> {
@@ -128,11 +137,18 @@ impl Driver for Simulated<'_> {
     fn drive(&self, drive: Drive<'_>, on_slice: &mut dyn FnMut(Slice)) -> Result<DriveResult, DriveError> {
         let number = self.drives.fetch_add(1, Ordering::SeqCst);
         let (start_ns, sessions) = (drive.clock.now_ns(), drive.sessions.len());
-        // `started` is not set: simulated time runs far ahead of the director's, which begins no fault then.
         let model = (self.model_of)(&SimulatedDrive { number, start_ns, spec: drive.spec, sessions });
+        let has_faults = drive.spec.ticks;
+        // A test may drive one spec twice.
+        let _ = drive.spec.started.set(start_ns);
         running::run(drive, model, start_ns, &mut |slice| {
-            // Others may drive at the same time.
-            self.now_ns.fetch_max(slice.end_ns, Ordering::SeqCst);
+            if has_faults {
+                // Until then the director carries out what is due.
+                self.timer.sleep(Duration::from_nanos(slice.end_ns.saturating_sub(self.timer.now_ns())));
+            } else {
+                // Others may drive at the same time.
+                self.timer.now_ns.fetch_max(slice.end_ns, Ordering::SeqCst);
+            }
             on_slice(slice);
         })
     }
@@ -140,8 +156,6 @@ impl Driver for Simulated<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use plimsoll_core::{Durability, Measure, OpenOptions, Outcome, Params, StoreKind, StreamSpec, Target};
     use plimsoll_drive::{Limit, Pace};
 

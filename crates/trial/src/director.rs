@@ -5,7 +5,6 @@ mod due;
 mod effects;
 mod held;
 mod take_back;
-mod timer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::{Nodes, Servers, StoreErrorKind};
-use plimsoll_drive::Clock;
+use plimsoll_drive::{Clock, Entered, Timer};
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
@@ -35,7 +34,6 @@ use described::{detail, kind};
 use due::{LEAD_NS, Occurrence};
 use effects::Begun;
 pub(crate) use take_back::take_back;
-use timer::{Entered, RealTimer, Timer};
 
 /// Results of the faults of a trial so far.
 #[derive(Default)]
@@ -192,7 +190,7 @@ impl<'a> Director<'a> {
         let (clock, answers) = (sinks.clock, Arc::clone(&driven.answers));
         Self {
             clock,
-            timer: Arc::new(RealTimer(clock)),
+            timer: context.spec.driver.timer(&clock),
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
             recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),

@@ -4,8 +4,6 @@ mod members;
 mod outside;
 #[path = "director_servers_tests.rs"]
 mod servers;
-#[path = "director_timer_tests.rs"]
-mod simulated;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,12 +11,12 @@ use std::time::Duration;
 use plimsoll_core::Link;
 use plimsoll_plan::timeline::chained;
 use plimsoll_record::data::FaultKind;
+use plimsoll_testkit::simulated::SimulatedTimer;
 
 use super::*;
 use crate::ended_ops::NewestAnswers;
 use crate::readings::SeenReading;
 use servers::{Noted, WORK_TIME};
-use simulated::SimulatedTimer;
 
 /// Length of the warm-up of each phase.
 const WARMUP: Duration = Duration::from_millis(100);

@@ -11,7 +11,9 @@ use plimsoll_core::{
     Answer, Call, CutMoment, Durability, KvCall, NodeChoice, Observer, Op, OpKind, Outcome, Probe, RecordsCall,
     Sessions, StoreErrorKind, Stream, Ticket,
 };
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, ErrorCount, Limit, StopReason};
+use plimsoll_drive::{
+    Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, Entered, ErrorCount, Limit, StopReason,
+};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model;
 use plimsoll_plan::timeline::PlannedFault;
@@ -213,6 +215,7 @@ impl<'a> Attendants<'a> {
             None => ledger.drain(),
         };
         let (mut gone, mut directed) = (None, None);
+        let timer = driver.timer(clock);
         let result = std::thread::scope(|scope| {
             // `longer` ends with the scope, `during` with the drive.
             let (mut longer, mut during) = (Beside::new(scope), Beside::new(scope));
@@ -235,7 +238,11 @@ impl<'a> Attendants<'a> {
             let director = director.map(|director| {
                 let (faults, seed) = faults;
                 let length_ns = length.map(|length| length.as_nanos() as u64);
-                let run = move |over: &Receiver<()>| director.run(&faults, length_ns, seed, over);
+                let entered = Entered::of(&*timer);
+                let run = move |over: &Receiver<()>| {
+                    let _entered = entered;
+                    director.run(&faults, length_ns, seed, over)
+                };
                 during.start("director", "the thread that carries out faults", run)
             });
             let director = director.transpose()?;
@@ -243,7 +250,12 @@ impl<'a> Attendants<'a> {
             drop(during);
             gone = alive.and_then(joined);
             // All faults are healed before the phase ends.
-            directed = director.map(joined);
+            directed = director.map(|director| {
+                timer.leave();
+                let directed = joined(director);
+                timer.enter();
+                directed
+            });
             result
         });
         if let Some(ledger) = ledger {

@@ -6,11 +6,12 @@ use plimsoll_analysis::line::lines;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Beyond, Ending, LineState, LineView, RungState};
 use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_drive::StopReason;
+use plimsoll_drive::{Driver, Limit, StopReason};
 use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run, RunState};
 use plimsoll_testkit::simulated::{Simulated, SlowTail, StoreModel};
 
-use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast};
+use crate::faulted::served;
+use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast, of_timed};
 
 /// Largest error of a search: its load steps are short, and the queue of one has to grow.
 const TOLERANCE: f64 = 0.06;
@@ -33,11 +34,17 @@ struct Searched {
 }
 
 impl Searched {
-    /// Searches for the line of `model`, and compares what was told with the recording.
+    /// Searches for the line of `model`.
     #[track_caller]
     fn of(goals: &str, line: &str, model: &StoreModel) -> Self {
-        let (simulation, heard) = (Simulation::new(), Heard::default());
-        let (error, run) = simulation.model(&plan(goals, line), &heard, model);
+        Self::by(&Simulation::new(), &plan(goals, line), &of_timed(model))
+    }
+
+    /// Searches for the line of a plan, and compares what was told with the recording.
+    #[track_caller]
+    fn by(simulation: &Simulation, text: &str, driver: &dyn Driver) -> Self {
+        let heard = Heard::default();
+        let (error, run) = simulation.run(&simulation.plan(text), &Sort::default(), &heard, driver);
         assert_eq!((error, &run.state), (None, &RunState::Complete));
         let line = only_line(&run);
         {
@@ -254,4 +261,68 @@ fn a_session_that_the_store_does_not_take_back_ends_the_search() {
     // What was observed until then is recorded.
     let last_ns = drive.slices.last().unwrap().end_ns;
     assert!((2_000_000_000..2_300_000_000).contains(&(last_ns - drive.header.start_ns)), "{last_ns}");
+}
+
+/// Searches for the line through a kill, of a store that answers again after a time, by the rate.
+#[track_caller]
+fn through_a_kill(goals: &str, budget: &str, outage_of: impl Fn(f64) -> Duration + Sync) -> Searched {
+    let driver = Simulated::new(move |drive| {
+        let Limit::Duration(length) = drive.spec.limit else { return fast() };
+        let rate_per_s = drive.spec.pace.rate().map_or(0.0, |rate| rate.peak_per_s());
+        let outages = vec![((drive.spec.warmup + length).mul_f64(0.4), outage_of(rate_per_s))];
+        StoreModel { capacity_per_s: 1_000.0, outages, ..StoreModel::default() }
+    });
+    let more = "arrivals = \"even\"\nop_timeout = \"10s\"\nfault = \"kill primary at 40% for 2s\"\nmix =";
+    let text = plan(goals, &format!("budget = \"{budget}\"\nfrom = \"80/s\""));
+    let text = text.replace("\"null\"", "\"served\"").replace("mix =", more);
+    let found = Searched::by(&Simulation::with(vec![served()]), &text, &driver);
+    for trial in &found.run.trials {
+        let [span] = trial.faults.as_slice() else { panic!("{:?}", trial.faults) };
+        assert!(span.begun_ns == span.planned_ns && span.healed_ns == Some(span.begun_ns + 2_000_000_000), "{span:?}");
+    }
+    let (carries, gives_way) = found.bounds();
+    assert!(carries < 120.0 && (117.0..=carries * 1.101).contains(&gives_way), "{carries} to {gives_way}");
+    found
+}
+
+/// Returns the note on what a fault cost at each load.
+#[track_caller]
+fn costs(found: &Searched) -> &str {
+    let note = found.line.notes.iter().find(|note| note.starts_with("Costs of a fault by load"));
+    let note = note.unwrap_or_else(|| panic!("{:?}", found.line.notes));
+    for share in [30, 50, 70, 90, 100] {
+        assert!(note.contains(&format!("at {share} % of the line no answer for ")), "{note}");
+    }
+    assert_eq!(found.line.costs.len(), 2, "two charts");
+    note
+}
+
+#[test]
+fn a_line_through_a_kill_gives_way_where_the_outage_passes_its_goal() {
+    let outage_of = |rate_per_s: f64| Duration::from_secs_f64(rate_per_s / 30.0);
+    let found = through_a_kill("p50 = \"100ms\"\noutage = \"4s\"", "8min", outage_of);
+    let (result, carries) = (&found.line.result, found.bounds().0);
+    let sentence = &result.sentence;
+    assert!(sentence.contains(" ops/s through kill primary: held in "), "{sentence}");
+    assert!(sentence.contains("; no outcome unknown. It gives way at "), "{sentence}");
+    assert!(sentence.contains(", no operation is answered for 4."), "{sentence}");
+    assert!(sentence.contains(" s, longer than 4.00 s."), "{sentence}");
+    // The last answer before the kill, and the first one after the outage, may be a few ticks away.
+    let of_model_s = carries / 30.0;
+    let is_near = |outage_s: f64| (of_model_s - 0.03..of_model_s + 0.06).contains(&outage_s);
+    assert!(result.outages.unwrap().into_iter().all(is_near), "{:?} at {carries}", result.outages);
+    assert!(!costs(&found).contains("did not come back"), "all of them did");
+}
+
+#[test]
+fn a_line_through_a_kill_gives_way_where_throughput_does_not_come_back() {
+    let outage_of = |rate_per_s: f64| Duration::from_secs(if rate_per_s < 118.0 { 2 } else { 10_000 });
+    let found = through_a_kill("p50 = \"100ms\"", "6min", outage_of);
+    let result = &found.line.result;
+    assert!(result.sentence.contains(" ops/s through kill primary: held in "), "{}", result.sentence);
+    assert!(result.sentence.contains(", throughput does not come back within "), "{}", result.sentence);
+    let (note, gives_way) = (costs(&found), result.failed.as_ref().unwrap().rate_per_s);
+    assert!(note.contains("at 30 % of the line no answer for 2.0"), "{note}");
+    let lost = "The lowest load at which throughput did not come back within the load step was";
+    assert!(note.ends_with(&format!("{lost} {}.", number::with_unit(gives_way, "1/s"))), "{note}");
 }

@@ -5,6 +5,7 @@
 mod ab;
 mod cells;
 mod checks;
+mod faulted;
 mod foreign;
 mod line;
 mod panics;

@@ -1,12 +1,12 @@
-//! Waits of a director's threads: in real time, and in tests on simulated time.
+//! Waits of threads beside a drive: in real time, and in tests on simulated time.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use plimsoll_drive::Clock;
+use crate::clock::Clock;
 
 /// Waits for times of the run's clock.
-pub(super) trait Timer: Send + Sync {
+pub trait Timer: Send + Sync {
     /// Waits until `until_ns`, or without end. Returns true if `over` was closed before.
     fn wait(&self, over: &Receiver<()>, until_ns: Option<u64>) -> bool;
 
@@ -21,7 +21,7 @@ pub(super) trait Timer: Send + Sync {
 }
 
 /// Timer in real time.
-pub(super) struct RealTimer(pub(super) Clock);
+pub(crate) struct RealTimer(pub(crate) Clock);
 
 impl Timer for RealTimer {
     fn wait(&self, over: &Receiver<()>, until_ns: Option<u64>) -> bool {
@@ -40,11 +40,11 @@ impl Timer for RealTimer {
 }
 
 /// A thread that waits by a timer, until the value is dropped.
-pub(super) struct Entered<'t>(&'t dyn Timer);
+pub struct Entered<'t>(&'t dyn Timer);
 
 impl<'t> Entered<'t> {
     /// Counts a thread that is about to start.
-    pub(super) fn of(timer: &'t dyn Timer) -> Self {
+    pub fn of(timer: &'t dyn Timer) -> Self {
         timer.enter();
         Self(timer)
     }

@@ -1,19 +1,17 @@
-//! Simulated time of a director and its servers.
+//! Waits on simulated time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plimsoll_drive::Clock;
-
-use super::{Entered, Timer};
+use plimsoll_drive::{Clock, Timer};
 
 /// Timer on simulated time: a time passes once all threads that entered wait. Those that are due go on one after the
 /// other, in the order in which they began to wait.
-pub(super) struct SimulatedTimer {
-    now_ns: &'static AtomicU64,
+pub struct SimulatedTimer {
+    pub(super) now_ns: &'static AtomicU64,
     turns: Mutex<Turns>,
     changed: Condvar,
 }
@@ -37,16 +35,18 @@ impl Default for SimulatedTimer {
 }
 
 impl SimulatedTimer {
-    pub(super) fn clock(&self) -> Clock {
+    /// Returns the clock of this time.
+    pub fn clock(&self) -> Clock {
         Clock::simulated(self.now_ns)
     }
 
-    pub(super) fn now_ns(&self) -> u64 {
+    /// Returns the present time, in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::SeqCst)
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap()
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits once until `until_ns`, or until another thread has left.
@@ -61,7 +61,7 @@ impl SimulatedTimer {
             self.changed.notify_all();
         }
         while turns.waiting.contains_key(&own) {
-            turns = self.changed.wait(turns).unwrap();
+            turns = self.changed.wait(turns).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -115,33 +115,41 @@ impl Timer for SimulatedTimer {
     }
 }
 
-#[test]
-fn time_passes_while_all_wait_and_an_end_is_seen_at_its_time() {
-    let (timer, (open, over)) = (SimulatedTimer::default(), std::sync::mpsc::channel());
-    let order = Mutex::new(Vec::new());
-    let note = |what: &'static str| order.lock().unwrap().push((what, timer.now_ns() / 1_000_000));
-    std::thread::scope(|scope| {
-        let [first, second, third] = [(); 3].map(|()| Entered::of(&timer));
-        let (timer, note) = (&timer, &note);
-        scope.spawn(move || {
-            let _entered = first;
-            for _ in 0..3 {
-                timer.sleep(Duration::from_millis(400));
-                note("slept");
-            }
+#[cfg(test)]
+mod tests {
+    use plimsoll_drive::Entered;
+
+    use super::*;
+
+    #[test]
+    fn time_passes_while_all_wait_and_an_end_is_seen_at_its_time() {
+        let (timer, (open, over)) = (SimulatedTimer::default(), std::sync::mpsc::channel());
+        let order = Mutex::new(Vec::new());
+        let note = |what: &'static str| order.lock().unwrap().push((what, timer.now_ns() / 1_000_000));
+        std::thread::scope(|scope| {
+            let [first, second, third] = [(); 3].map(|()| Entered::of(&timer));
+            let (timer, note) = (&timer, &note);
+            scope.spawn(move || {
+                let _entered = first;
+                for _ in 0..3 {
+                    timer.sleep(Duration::from_millis(400));
+                    note("slept");
+                }
+            });
+            scope.spawn(move || {
+                let _entered = second;
+                timer.sleep(Duration::from_millis(900));
+                note("closed");
+                drop(open);
+            });
+            let _entered = third;
+            assert!(!timer.wait(&over, Some(500_000_000)));
+            note("waited");
+            assert!(timer.wait(&over, None));
+            note("ended");
         });
-        scope.spawn(move || {
-            let _entered = second;
-            timer.sleep(Duration::from_millis(900));
-            note("closed");
-            drop(open);
-        });
-        let _entered = third;
-        assert!(!timer.wait(&over, Some(500_000_000)));
-        note("waited");
-        assert!(timer.wait(&over, None));
-        note("ended");
-    });
-    let wanted = [("slept", 400), ("waited", 500), ("slept", 800), ("closed", 900), ("ended", 900), ("slept", 1_200)];
-    assert_eq!(order.into_inner().unwrap(), wanted);
+        let wanted =
+            [("slept", 400), ("waited", 500), ("slept", 800), ("closed", 900), ("ended", 900), ("slept", 1_200)];
+        assert_eq!(order.into_inner().unwrap(), wanted);
+    }
 }
