@@ -233,7 +233,7 @@ impl<'a> Director<'a> {
         let start_ns = self.phase_start(ended);
         let mut timeline: Vec<Occurrence<'_>> = Vec::new();
         for (position, fault) in faults.iter().enumerate() {
-            let moments = fault.moments(length_ns, seed ^ position as u64);
+            let moments = fault.moments(length_ns, seed);
             let after_ns = fault.after.and_then(|after| after.by.ns(length_ns));
             timeline.extend(moments.into_iter().map(|moment| Occurrence { position, fault, moment, after_ns }));
         }

@@ -348,6 +348,24 @@ fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
 }
 
 #[test]
+fn repeated_faults_of_one_interval_keep_their_distance() {
+    let faults = ["kill node 2 at 100ms for 400ms every 2s", "promote replica at 300ms every 2s"];
+    let done = Directing::of(Noted::default(), &faults, Some(10_000), 10_500);
+    let begun_ms = |kind: FaultKind| {
+        let spans = done.spans.iter().filter(|span| span.kind == kind);
+        spans.map(|span| span.begun_ns / 1_000_000).collect::<Vec<u64>>()
+    };
+    let (killed, promoted) = (begun_ms(FaultKind::Kill), begun_ms(FaultKind::Promote));
+    assert_eq!((killed.len(), promoted.len()), (5, 5), "{:?}", done.spans);
+    assert!(
+        killed.iter().zip(&promoted).all(|(killed, promoted)| is_near(*promoted, killed + 199)),
+        "{:?}",
+        done.calls
+    );
+    assert!(done.directed.failed.is_none());
+}
+
+#[test]
 fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
     let faults = ["hang primary at 200ms for 1600ms", "reset all at 600ms every 800ms", "kill node 2 at 1s for 200ms"];
     let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
