@@ -30,7 +30,7 @@ use crate::pin;
 use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
-use due::{ChosenNodes, LEAD_NS, Occurrence};
+use due::{ChosenNodes, LEAD_NS, Occurrence, ServerChange};
 use effects::Begun;
 use timer::{Entered, RealTimer, Timer};
 
@@ -72,21 +72,23 @@ pub struct Directed {
     reset_ns: Option<u64>,
     /// Commands of the user that are in effect.
     commands: Vec<FaultAction>,
-    /// Number of faults that are changing which servers run, which takes a while.
-    changing: u32,
+    /// Changes of servers that are under way.
+    changing: Vec<ServerChange>,
     /// Number of such changes that have ended: roles may be others since.
     changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
     delay_ns: u64,
 }
 
-/// A change of which servers run, until the value is dropped.
-struct Changing<'d>(&'d Director<'d>);
+/// A change of servers, until the value is dropped.
+struct Changing<'d>(&'d Director<'d>, ServerChange);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut directed = self.0.directed();
-        directed.changing -= 1;
+        if let Some(at) = directed.changing.iter().position(|other| *other == self.1) {
+            directed.changing.swap_remove(at);
+        }
         directed.changes += 1;
     }
 }
@@ -275,10 +277,11 @@ impl<'a> Director<'a> {
         Directed { held: Vec::new(), healed_ns: Vec::new(), delay_ns: 0, ..directed }
     }
 
-    /// Notes that a healing is changing which servers run.
-    fn change(&self) -> Changing<'_> {
-        self.directed().changing += 1;
-        Changing(self)
+    /// Notes that a healing starts servers.
+    fn change(&self, nodes: Nodes) -> Changing<'_> {
+        let change = ServerChange::Start(nodes);
+        self.directed().changing.push(change);
+        Changing(self, change)
     }
 
     /// Waits until the servers are one cluster again, in which former primaries follow the present one.
@@ -463,7 +466,7 @@ impl<'a> Director<'a> {
             |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && nodes.has(*number);
         // Work notices a reset after its end.
         let is_reset = directed.reset_ns.is_some_and(|at_ns| self.clock.now_ns() < at_ns + RESET_EFFECT_NS);
-        is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
+        is_reset || !directed.changing.is_empty() || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {

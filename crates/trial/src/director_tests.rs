@@ -299,6 +299,51 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
 }
 
 #[test]
+fn faults_that_leave_servers_alone_begin_while_one_starts_and_a_kill_waits() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = Some(listener.local_addr().unwrap().port());
+    let slow = Noted { starts_in: Duration::from_secs(1), port, ..Noted::default() };
+    let at_once = [
+        "link node 1 delay=5ms at 200ms for 100ms",
+        "limit all cpus=0.1 at 250ms for 100ms",
+        "storm all connections=2 at 300ms for 100ms",
+        "work backup node 2 at 350ms",
+        "clock node 3 by=5s at 400ms for 100ms",
+        "run \"true\" at 450ms",
+    ];
+    let (first, last) = ("kill node 1 at 0s for 100ms", "kill node 2 at 500ms for 100ms");
+    let done = Directing::of(slow, &[&[first][..], &at_once, &[last]].concat(), Some(4_000), 4_000);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
+    let late_ms = |fault: &str| {
+        let span = done.spans.iter().find(|span| span.fault == fault).unwrap();
+        (span.begun_ns - span.planned_ns) / 1_000_000
+    };
+    assert!(at_once.iter().all(|fault| is_near(late_ms(fault), 0)), "{:?}", done.spans);
+    assert!(is_near(late_ms(last), 600), "{:?}", done.calls);
+}
+
+#[test]
+fn faults_of_a_node_that_is_away_and_of_a_role_that_changes_wait() {
+    let begun = |done: &Directing, name: &str| done.calls.iter().find(|(_, what)| what == name).unwrap().0;
+    let slow = Noted { replaced_in: Duration::from_secs(1), ..Noted::default() };
+    let faults =
+        ["replace node 2 at 0s", "link node 3 delay=5ms at 100ms for 50ms", "link node 2 delay=5ms at 200ms for 50ms"];
+    let done = Directing::of(slow, &faults, Some(3_000), 3_000);
+    assert!(is_near(begun(&done, "link 5ms 3"), 100), "{:?}", done.calls);
+    assert!(is_near(begun(&done, "link 5ms 2"), 1_000) && done.directed.failed.is_none(), "{:?}", done.calls);
+    // Of each of three nodes two starts take their time: its own, and the wait until all are one cluster.
+    let slow = Noted { starts_in: Duration::from_millis(200), ..Noted::default() };
+    let faults = [
+        "restart all rolling at 0s",
+        "link node 3 delay=5ms at 100ms for 50ms",
+        "link primary delay=5ms at 200ms for 50ms",
+    ];
+    let done = Directing::of(slow, &faults, Some(3_000), 3_000);
+    assert!(is_near(begun(&done, "link 5ms 3"), 100), "{:?}", done.calls);
+    assert!(is_near(begun(&done, "link 5ms 2"), 1_200) && done.directed.failed.is_none(), "{:?}", done.calls);
+}
+
+#[test]
 fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
     let differ = Noted { differ: true, ..Noted::default() };
     let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 1s for 50ms", "cut node 3 at 2s for 50ms"];

@@ -177,7 +177,7 @@ impl Director<'_> {
         self.begin_fine();
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
-                let _changing = self.change();
+                let _changing = self.change(nodes);
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
@@ -187,7 +187,7 @@ impl Director<'_> {
                 if nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
                     return resumed;
                 }
-                let _changing = self.change();
+                let _changing = self.change(nodes);
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
@@ -245,7 +245,7 @@ impl Director<'_> {
             present.iter().any(|node| node.number == number)
         };
         // A node may leave between the look and the change.
-        let is_replaced = |number: usize| self.directed().changing > 0 && !is_there(number);
+        let is_replaced = |number: usize| !self.directed().changing.is_empty() && !is_there(number);
         if before.iter().all(|(number, _)| is_there(*number)) {
             let done = set_back(nodes, before, &set);
             if done.is_ok() || !before.iter().any(|(number, _)| is_replaced(*number)) {
@@ -262,7 +262,7 @@ impl Director<'_> {
             }
         }
         for one in away {
-            while self.directed().changing > 0 && !is_there(one.0) {
+            while !self.directed().changing.is_empty() && !is_there(one.0) {
                 self.timer.sleep(REPLACED_LOOK);
             }
             // Of several nodes one may have left for good.
