@@ -573,6 +573,31 @@ fn a_fault_of_some_disks_names_their_nodes() {
 }
 
 #[test]
+fn a_fault_that_is_not_healed_is_the_error_of_the_run_and_all_others_are_healed() {
+    let others = [
+        ("limit node 2 cpus=0.1 at 60ms for 300ms", "limit Cpus(Some(2.0)) 2"),
+        ("hang node 3 at 70ms", "resume 3"),
+        ("cut node 2 at 80ms for 400ms", "link 2"),
+        ("stop node 2 at 90ms for 200ms", "start 2"),
+    ];
+    for (fault, fails) in [("kill", "start 1"), ("pause", "resume 1"), ("cut", "link 1")] {
+        let fault = format!("{fault} node 1 at 50ms for 100ms");
+        let all: Vec<&str> = std::iter::once(fault.as_str()).chain(others.map(|(other, _)| other)).collect();
+        let done = Directing::of(Noted { fails: Some(fails), ..Noted::default() }, &all, Some(1_500), 1_500);
+        let error = done.directed.failed.as_ref().unwrap();
+        assert_eq!((error.kind, error.what.as_str()), (StoreErrorKind::Broken, &*format!("{fault}: node 1 refuses")));
+        assert_eq!(error.next.as_deref(), Some("read its log, /tmp/log"));
+        let (failed, healed): (Vec<_>, Vec<_>) = done.spans.iter().partition(|span| span.error.is_some());
+        let [failed] = failed[..] else { panic!("{:?}", done.spans) };
+        assert_eq!((failed.fault.as_str(), failed.error.as_deref()), (fault.as_str(), Some("node 1 refuses")));
+        assert!(failed.taken_ns.is_some() && failed.healing_ns.is_some() && failed.healed_ns.is_none(), "{failed:?}");
+        assert!(healed.len() == 4 && healed.iter().all(|span| span.healed_ns.is_some()), "{healed:?}");
+        let wanted = others.iter().map(|(_, heals)| *heals).chain(["start all"]);
+        wanted.for_each(|call| assert!(done.names().contains(&call), "{fault}: no {call} in {:?}", done.calls));
+    }
+}
+
+#[test]
 fn a_recording_that_fails_keeps_no_fault_from_being_healed() {
     let unrecorded = Noted { is_unrecorded: true, ..Noted::default() };
     let faults = ["kill node 1 at 50ms for 50ms", "pause node 2 at 100ms for 50ms", "limit all cpus=0.1 at 150ms"];
