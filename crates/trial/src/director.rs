@@ -52,8 +52,8 @@ pub struct Directed {
     pub missing: Option<usize>,
     /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
-    /// Faults of disks that are in effect, by their positions in the trial, and the nodes of the disks.
-    pub on_disk: Vec<(u32, Nodes, Fault)>,
+    /// Faults of disks that are in effect.
+    pub on_disk: Vec<FaultOnDisk>,
     /// True after a fault of the disk.
     pub has_disk_fault: bool,
     /// Faults whose time the phase did not reach, in words.
@@ -78,6 +78,42 @@ pub struct Directed {
     changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
     delay_ns: u64,
+}
+
+/// Fault of disks that is in effect.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultOnDisk {
+    /// Position of the fault in the trial.
+    pub ordinal: u32,
+    /// Nodes of the disks.
+    pub nodes: Nodes,
+    /// Kind of the fault.
+    pub fault: Fault,
+    /// Number of requests that had met such faults before.
+    pub met_before: u64,
+}
+
+impl FaultOnDisk {
+    /// Fails if no request to `disk` has met the fault so far.
+    ///
+    /// # Errors
+    /// `Broken`, with the kind of request that was missing; errors of the disk.
+    pub(crate) fn must_be_met(&self, disk: &PowerSwitch) -> Result<(), TrialError> {
+        if disk.met(self.nodes, self.fault)? > self.met_before { Ok(()) } else { Err(no_request_met(self.fault)) }
+    }
+}
+
+/// Returns the error of a fault of a disk that no request has met.
+fn no_request_met(fault: Fault) -> TrialError {
+    let request = match fault {
+        Fault::Eio { on, .. } | Fault::Delay { on, .. } => on.to_string(),
+        Fault::IgnoreFlushes => "flush".to_owned(),
+        Fault::Full => "write".to_owned(),
+        Fault::BitRot { .. } => "read".to_owned(),
+        Fault::Speed { .. } => "request".to_owned(),
+    };
+    TrialError::broken(format!("it did not take effect: no {request} came to the disk during the fault"))
+        .next("let it last longer, or choose a load that needs the disk: caches answer reads, and hold writes back")
 }
 
 /// A change of servers, until the value is dropped.
@@ -390,9 +426,13 @@ impl<'a> Director<'a> {
             self.timer.wait(over, moment.until_ns.map(|until_ns| start_ns.saturating_add(until_ns + late_ns)));
             span.healing_ns = Some(self.clock.now_ns());
             self.directed().healing_ns = span.healing_ns;
+            let met = self.must_be_met(span.ordinal);
             self.heal(&fault.what, nodes, &begun, span.ordinal)?;
             span.healed_ns = Some(self.clock.now_ns());
-            recorded.and(self.record(&span))
+            if met.is_err() {
+                span.taken_ns = None;
+            }
+            recorded.and(self.record(&span)).and(met)
         });
         if let Some(healed_ns) = span.healed_ns {
             self.directed().healed_ns.push((one.position, healed_ns));

@@ -557,6 +557,22 @@ fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
 }
 
 #[test]
+fn a_fault_of_a_disk_that_no_request_met_names_the_request_that_was_missing() {
+    for (fault, request) in [
+        ("eio read once", "read"),
+        ("delay write 500 0 1", "write"),
+        ("ignore-flushes", "flush"),
+        ("full", "write"),
+        ("bit-rot 1 0.5", "read"),
+        ("speed 8000 150000000 single", "request"),
+    ] {
+        let error = no_request_met(fault.parse().unwrap());
+        let wanted = format!("it did not take effect: no {request} came to the disk during the fault");
+        assert_eq!((error.kind, error.what, error.next.is_some()), (StoreErrorKind::Broken, wanted, true));
+    }
+}
+
+#[test]
 fn a_fault_of_some_disks_names_their_nodes() {
     for (fault, wanted) in [
         ("disk primary full at 100ms", "node 2, the primary"),
