@@ -88,6 +88,7 @@ mod tests {
             for (trial, (_, phases)) in whole.trials.iter().zip(drives(&whole)) {
                 catalogue.labs = vec![LabEntry {
                     name: "mine".to_owned(),
+                    labs: std::path::PathBuf::new(),
                     process: 1,
                     store: trial.store.kind.clone(),
                     made_as: trial.store.label.clone(),

@@ -44,6 +44,7 @@ set bit-rot SEED SHARE             flip a bit in this share of the sectors that 
 set speed SEEK_US BYTES_PER_S single|mirror|stripe
                                    take the time of a slow device, or of two: a seek, in microseconds, for a request
                                    elsewhere than at the end of the previous one, and a throughput
+met FAULT                          show how many requests have met such a fault so far: met eio read once
 mend                               end all faults; a cut stays armed
 clear                              end all faults, and disarm the cut
 status                             show power, counters, and the writes at risk at the cut
@@ -150,6 +151,16 @@ impl Control {
     /// As [`Self::arm`], and for a fault that makes no sense.
     pub fn set(&self, fault: Fault) -> Result<(), FaultError> {
         self.ask(&format!("set {fault}"), ANSWER_LIMIT).map(drop)
+    }
+
+    /// Returns the number of requests that have met faults of this kind so far, also of earlier ones: errors of reads,
+    /// delays of writes.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn met(&self, fault: Fault) -> Result<u64, FaultError> {
+        let answer = self.ask(&format!("met {fault}"), ANSWER_LIMIT)?;
+        answer.parse().map_err(|_| self.strange(&answer))
     }
 
     /// Removes all faults; an armed cut stays so.

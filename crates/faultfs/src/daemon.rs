@@ -263,6 +263,10 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
             }
             shared.with(|disk| disk.set(fault));
         }
+        "met" => {
+            let fault: Fault = rest.parse().map_err(FaultError::Usage)?;
+            said = shared.with(|disk| disk.power().met(fault)).to_string();
+        }
         "mend" => shared.with(Device::mend),
         "clear" => shared.with(Device::clear),
         "count-anew" => shared.with(Device::count_anew),
@@ -278,7 +282,7 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
         _ => match shared.with(|device| device.other(line.trim())) {
             Some(answer) => said = answer.map_err(FaultError::Refused)?,
             None => {
-                let known = "arm, freeze, halt, cut, tell, wait, set, mend, clear, status or power-on, and of files sync or files";
+                let known = "arm, freeze, halt, cut, tell, wait, set, met, mend, clear, status or power-on, and of files sync or files";
                 return Err(FaultError::Usage(format!("{line:?} is unknown; known: {known}")));
             }
         },

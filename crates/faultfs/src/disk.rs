@@ -99,7 +99,7 @@ impl DiskDevice {
         match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) if !is_last => return Err(errno),
             Fate::Dropped if !is_last => return Ok(()),
-            Fate::Done if self.power.is_full() => {
+            Fate::Done if self.power.has_no_room() => {
                 if !is_last {
                     return Err(Errno::NOSPC);
                 }
@@ -322,6 +322,36 @@ pub(crate) mod tests {
         disk.read(0, &mut found).unwrap();
         assert_eq!(found[0], 1);
         assert!(disk.power_on(Survivors::None).is_err());
+    }
+
+    #[test]
+    fn requests_that_meet_a_fault_are_counted_by_its_kind_and_others_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut disk = disk(directory.path(), 32, false);
+        let faults = [
+            Fault::Eio { on: RequestKind::Read, how: ErrorMode::Always },
+            Fault::Eio { on: RequestKind::Write, how: ErrorMode::Silent(2) },
+            Fault::Delay { on: RequestKind::Write, median: Duration::from_millis(1), jitter: Duration::ZERO, seed: 1 },
+            Fault::BitRot { seed: 1, share: 0.0 },
+            Fault::Full,
+            Fault::IgnoreFlushes,
+        ];
+        let met = |disk: &DiskDevice| faults.map(|fault| disk.power().met(fault));
+        let all = |disk: &mut DiskDevice| {
+            for _ in 0..3 {
+                let _ = disk.write(0, &[1; 512]);
+                disk.delay(RequestKind::Write, 0, 512);
+            }
+            let _ = (disk.read(0, &mut [0; 512]), disk.flush());
+        };
+        all(&mut disk);
+        assert_eq!(met(&disk), [0; 6]);
+        faults.into_iter().for_each(|fault| disk.set(fault));
+        all(&mut disk);
+        assert_eq!(met(&disk), [1, 2, 3, 1, 1, 1], "the third write finds no room");
+        disk.mend();
+        all(&mut disk);
+        assert_eq!(met(&disk), [1, 2, 3, 1, 1, 1]);
     }
 
     #[test]

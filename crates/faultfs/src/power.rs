@@ -21,6 +21,14 @@ struct Faults {
     throttle: Option<Throttle>,
 }
 
+/// Kinds of faults of which the requests are counted apart: errors and delays of three kinds of requests, and others.
+const COUNTED: usize = 10;
+const DELAYED: usize = 3;
+const IGNORED: usize = 6;
+const FULL: usize = 7;
+const ROTTEN: usize = 8;
+const SLOW: usize = 9;
+
 /// Fate of a request.
 pub(crate) enum Fate {
     Done,
@@ -47,6 +55,8 @@ pub(crate) struct Power {
     /// True if flushes fail after a freeze.
     halts: bool,
     pub(crate) counters: Counters,
+    /// Requests that have met a fault so far, by its kind.
+    met: [u64; COUNTED],
 }
 
 impl Power {
@@ -131,6 +141,18 @@ impl Power {
         }
     }
 
+    /// Returns the number of requests that have met a fault of this kind so far, also before it was set again.
+    pub(crate) fn met(&self, fault: Fault) -> u64 {
+        self.met[match fault {
+            Fault::Eio { on, .. } => on as usize,
+            Fault::Delay { on, .. } => DELAYED + on as usize,
+            Fault::IgnoreFlushes => IGNORED,
+            Fault::Full => FULL,
+            Fault::BitRot { .. } => ROTTEN,
+            Fault::Speed { .. } => SLOW,
+        }]
+    }
+
     /// Removes all faults; an armed cut stays so.
     pub(crate) fn mend(&mut self) {
         self.faults = Faults::default();
@@ -148,6 +170,7 @@ impl Power {
             return None;
         }
         let (median, jitter, random) = self.faults.delay[on as usize].as_mut()?;
+        self.met[DELAYED + on as usize] += 1;
         Some(*median - *jitter + jitter.mul_f64(2.0 * random.share()))
     }
 
@@ -159,6 +182,7 @@ impl Power {
             let now_ns = now_ns();
             Duration::from_nanos(throttle.ends_ns(now_ns, on, offset, bytes) - now_ns)
         });
+        self.met[SLOW] += u64::from(slow.is_some());
         delay.max(slow)
     }
 
@@ -186,19 +210,29 @@ impl Power {
         self.faults.ignores_flushes
     }
 
-    /// Returns true if there is no room for a write.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Returns true if there is no room for a write, which has met the fault then.
+    pub(crate) fn has_no_room(&mut self) -> bool {
+        self.met[FULL] += u64::from(self.faults.is_full);
         self.faults.is_full
     }
 
     pub(crate) fn fate(&mut self, on: RequestKind) -> Fate {
-        let how = &mut self.faults.eio[on as usize];
+        if on == RequestKind::Read {
+            self.met[ROTTEN] += u64::from(self.faults.bit_rot.is_some());
+        }
+        let (how, met) = (&mut self.faults.eio[on as usize], &mut self.met[on as usize]);
         match how {
-            None if on == RequestKind::Flush && self.faults.ignores_flushes => Fate::Dropped,
+            None if on == RequestKind::Flush && self.faults.ignores_flushes => {
+                self.met[IGNORED] += 1;
+                Fate::Dropped
+            }
             None => Fate::Done,
-            Some(ErrorMode::Always) => Fate::Failed(Errno::IO),
+            Some(ErrorMode::Always) => {
+                *met += 1;
+                Fate::Failed(Errno::IO)
+            }
             Some(ErrorMode::Once) => {
-                *how = None;
+                (*how, *met) = (None, *met + 1);
                 Fate::Failed(Errno::IO)
             }
             Some(ErrorMode::Silent(0)) => {
@@ -207,6 +241,7 @@ impl Power {
             }
             Some(ErrorMode::Silent(left)) => {
                 *left -= 1;
+                *met += 1;
                 Fate::Dropped
             }
         }

@@ -199,6 +199,16 @@ impl PowerSwitch {
         self.disks.of_machines(&machines, |_, disk| disk.control().set(fault).map_err(told)).map(drop)
     }
 
+    /// Returns the number of requests to the disks of these nodes that have met such a fault so far, also an earlier one.
+    ///
+    /// # Errors
+    /// As [`PowerSwitch::fault`].
+    pub fn met(&self, nodes: Nodes, fault: Fault) -> Result<u64, StoreError> {
+        let machines = self.machines_of(nodes)?;
+        let met = self.disks.of_machines(&machines, |_, disk| disk.control().met(fault).map_err(told))?;
+        Ok(met.into_iter().sum())
+    }
+
     /// Ends all faults that [`PowerSwitch::fault`] started on the disks of these nodes. An armed cut stays armed.
     ///
     /// # Errors

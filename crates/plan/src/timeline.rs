@@ -408,8 +408,9 @@ impl PlannedFault {
         quoted::before(&self.text, &[" at ", " when ", " drawn"])
     }
 
-    /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` determines the beginnings of a
-    /// repeated fault: each in the first quarter of its interval, so that none keeps in step with a server's timers.
+    /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` and interval determine the
+    /// beginnings of a repeated fault: each in the first quarter of its interval, so that none keeps in step with a
+    /// server's timers. Faults of one interval stay as far apart as their first beginnings.
     pub fn moments(&self, length_ns: Option<u64>, seed: u64) -> Vec<FaultMoment> {
         let Some(first_ns) = self.at.ns(length_ns) else { return Vec::new() };
         let lasts_ns = self.lasts.and_then(|lasts| lasts.ns(length_ns));
@@ -419,6 +420,7 @@ impl PlannedFault {
             FaultMoment { at_ns, until_ns: healed_ns.into_iter().chain(phase_ns).min() }
         };
         let Some(every_ns) = self.every_ns else { return vec![moment(first_ns)] };
+        let seed = seed ^ mix(every_ns);
         // The first begins as planned.
         let drawn = |turn: u64| if turn == 0 { 0 } else { below(mix(seed ^ mix(turn)), (every_ns / DRAWN).max(1)) };
         let begin = |turn: u64| first_ns.saturating_add(turn.saturating_mul(every_ns)).saturating_add(drawn(turn));

@@ -82,6 +82,20 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 }
 
 #[test]
+fn repeated_faults_of_one_interval_stay_as_far_apart_as_at_first_and_others_do_not() {
+    let offsets = |text: &str, first_s: u64, every_s: u64| -> Vec<u64> {
+        let all = moments(text, Some(600 * S)).into_iter().zip(0..);
+        all.map(|((at, _), turn)| at - (first_s + turn * every_s) * S).take(20).collect()
+    };
+    let kills = offsets("kill primary at 5s for 7s every 15s", 5, 15);
+    assert_eq!(kills, offsets("promote replica at 8s every 15s", 8, 15));
+    let [fast, slow] = [kills, offsets("reset all at 5s every 30s", 5, 30)];
+    let share = |offsets: Vec<u64>, every_s: u64| offsets.into_iter().map(move |at| at as f64 / (every_s * S) as f64);
+    let apart = share(fast, 15).zip(share(slow, 30)).filter(|(one, other)| (one - other).abs() > 0.001).count();
+    assert!(apart > 15, "{apart} of 20");
+}
+
+#[test]
 fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
     use NodeChoice::{All, Majority, Minority, Number, Numbers, Primary, Replica};
     for (text, wanted) in [

@@ -31,7 +31,7 @@ use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
 use described::{detail, kind};
-use due::{LEAD_NS, Occurrence};
+use due::{LEAD_NS, Occurrence, ServerChange};
 use effects::Begun;
 pub(crate) use take_back::take_back;
 
@@ -48,8 +48,8 @@ pub struct Directed {
     pub missing: Option<usize>,
     /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
-    /// Faults of disks that are in effect, by their positions in the trial, and the nodes of the disks.
-    pub on_disk: Vec<(u32, Nodes, Fault)>,
+    /// Faults of disks that are in effect.
+    pub on_disk: Vec<FaultOnDisk>,
     /// True after a fault of the disk.
     pub has_disk_fault: bool,
     /// Faults whose time the phase did not reach, in words.
@@ -68,8 +68,8 @@ pub struct Directed {
     reset_ns: Option<u64>,
     /// Commands of the user that are in effect.
     commands: Vec<FaultAction>,
-    /// Number of faults that are changing which servers run, which takes a while.
-    changing: u32,
+    /// Changes of servers that are under way.
+    changing: Vec<ServerChange>,
     /// Number of such changes that have ended: roles may be others since.
     changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
@@ -80,13 +80,51 @@ pub struct Directed {
     skipped: Vec<(String, TrialError)>,
 }
 
-/// A change of which servers run, until the value is dropped.
-struct Changing<'d>(&'d Director<'d>);
+/// Fault of disks that is in effect.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultOnDisk {
+    /// Position of the fault in the trial.
+    pub ordinal: u32,
+    /// Nodes of the disks.
+    pub nodes: Nodes,
+    /// Kind of the fault.
+    pub fault: Fault,
+    /// Number of requests that had met such faults before.
+    pub met_before: u64,
+}
+
+impl FaultOnDisk {
+    /// Fails if no request to `disk` has met the fault so far.
+    ///
+    /// # Errors
+    /// `Broken`, with the kind of request that was missing; errors of the disk.
+    pub(crate) fn must_be_met(&self, disk: &PowerSwitch) -> Result<(), TrialError> {
+        if disk.met(self.nodes, self.fault)? > self.met_before { Ok(()) } else { Err(no_request_met(self.fault)) }
+    }
+}
+
+/// Returns the error of a fault of a disk that no request has met.
+fn no_request_met(fault: Fault) -> TrialError {
+    let request = match fault {
+        Fault::Eio { on, .. } | Fault::Delay { on, .. } => on.to_string(),
+        Fault::IgnoreFlushes => "flush".to_owned(),
+        Fault::Full => "write".to_owned(),
+        Fault::BitRot { .. } => "read".to_owned(),
+        Fault::Speed { .. } => "request".to_owned(),
+    };
+    TrialError::broken(format!("it did not take effect: no {request} came to the disk during the fault"))
+        .next("let it last longer, or choose a load that needs the disk: caches answer reads, and hold writes back")
+}
+
+/// A change of servers, until the value is dropped.
+struct Changing<'d>(&'d Director<'d>, ServerChange);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut directed = self.0.directed();
-        directed.changing -= 1;
+        if let Some(at) = directed.changing.iter().position(|other| *other == self.1) {
+            directed.changing.swap_remove(at);
+        }
         directed.changes += 1;
     }
 }
@@ -224,7 +262,7 @@ impl<'a> Director<'a> {
         let start_ns = self.phase_start(ended);
         let mut timeline: Vec<Occurrence<'_>> = Vec::new();
         for (position, fault) in faults.iter().enumerate() {
-            let moments = fault.moments(length_ns, seed ^ position as u64);
+            let moments = fault.moments(length_ns, seed);
             let after_ns = fault.after.and_then(|after| after.by.ns(length_ns));
             timeline.extend(moments.into_iter().map(|moment| Occurrence { position, fault, moment, after_ns }));
         }
@@ -272,10 +310,11 @@ impl<'a> Director<'a> {
         Directed { held: Vec::new(), healed_ns, carried_out, skipped, delay_ns: 0, ..directed }
     }
 
-    /// Notes that a healing is changing which servers run.
-    fn change(&self) -> Changing<'_> {
-        self.directed().changing += 1;
-        Changing(self)
+    /// Notes that a healing starts servers.
+    fn change(&self, nodes: Nodes) -> Changing<'_> {
+        let change = ServerChange::Start(nodes);
+        self.directed().changing.push(change);
+        Changing(self, change)
     }
 
     /// Waits until the servers are one cluster again, in which former primaries follow the present one.
@@ -390,9 +429,13 @@ impl<'a> Director<'a> {
             self.timer.wait(over, moment.until_ns.map(|until_ns| start_ns.saturating_add(until_ns + late_ns)));
             span.healing_ns = Some(self.clock.now_ns());
             self.directed().healing_ns = span.healing_ns;
+            let met = self.must_be_met(span.ordinal);
             self.heal(&fault.what, nodes, &begun, span.ordinal)?;
             span.healed_ns = Some(self.clock.now_ns());
-            recorded.and(self.record(&span))
+            if met.is_err() {
+                span.taken_ns = None;
+            }
+            recorded.and(self.record(&span)).and(met)
         });
         if let Some(healed_ns) = span.healed_ns {
             self.directed().healed_ns.push((one.position, healed_ns));

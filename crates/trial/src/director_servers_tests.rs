@@ -23,6 +23,8 @@ pub(super) struct Noted {
     pub(super) timer: Arc<SimulatedTimer>,
     /// Fails when a server is paused.
     pub(super) is_stubborn: bool,
+    /// Call that fails.
+    pub(super) fails: Option<&'static str>,
     /// Longer time that starting takes.
     pub(super) starts_in: Duration,
     /// Call that planned work waits for before it goes on for its time, and notes its end.
@@ -64,7 +66,11 @@ impl Noted {
         if what == "start" {
             self.timer.sleep(self.starts_in.max(Duration::from_millis(30)));
         }
-        self.calls.lock().unwrap().push((format!("{what} {node}"), begun_ns));
+        let call = format!("{what} {node}");
+        self.calls.lock().unwrap().push((call.clone(), begun_ns));
+        if self.fails == Some(call.as_str()) {
+            return Err(StoreError::broken(format!("node {node} refuses")).next("read its log, /tmp/log"));
+        }
         Ok(Span { from, until: Instant::now() })
     }
 

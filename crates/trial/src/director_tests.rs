@@ -299,6 +299,51 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
 }
 
 #[test]
+fn faults_that_leave_servers_alone_begin_while_one_starts_and_a_kill_waits() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = Some(listener.local_addr().unwrap().port());
+    let slow = Noted { starts_in: Duration::from_secs(1), port, ..Noted::default() };
+    let at_once = [
+        "link node 1 delay=5ms at 200ms for 100ms",
+        "limit all cpus=0.1 at 250ms for 100ms",
+        "storm all connections=2 at 300ms for 100ms",
+        "work backup node 2 at 350ms",
+        "clock node 3 by=5s at 400ms for 100ms",
+        "run \"true\" at 450ms",
+    ];
+    let (first, last) = ("kill node 1 at 0s for 100ms", "kill node 2 at 500ms for 100ms");
+    let done = Directing::of(slow, &[&[first][..], &at_once, &[last]].concat(), Some(4_000), 4_000);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
+    let late_ms = |fault: &str| {
+        let span = done.spans.iter().find(|span| span.fault == fault).unwrap();
+        (span.begun_ns - span.planned_ns) / 1_000_000
+    };
+    assert!(at_once.iter().all(|fault| is_near(late_ms(fault), 0)), "{:?}", done.spans);
+    assert!(is_near(late_ms(last), 600), "{:?}", done.calls);
+}
+
+#[test]
+fn faults_of_a_node_that_is_away_and_of_a_role_that_changes_wait() {
+    let begun = |done: &Directing, name: &str| done.calls.iter().find(|(_, what)| what == name).unwrap().0;
+    let slow = Noted { replaced_in: Duration::from_secs(1), ..Noted::default() };
+    let faults =
+        ["replace node 2 at 0s", "link node 3 delay=5ms at 100ms for 50ms", "link node 2 delay=5ms at 200ms for 50ms"];
+    let done = Directing::of(slow, &faults, Some(3_000), 3_000);
+    assert!(is_near(begun(&done, "link 5ms 3"), 100), "{:?}", done.calls);
+    assert!(is_near(begun(&done, "link 5ms 2"), 1_000) && done.directed.failed.is_none(), "{:?}", done.calls);
+    // Of each of three nodes two starts take their time: its own, and the wait until all are one cluster.
+    let slow = Noted { starts_in: Duration::from_millis(200), ..Noted::default() };
+    let faults = [
+        "restart all rolling at 0s",
+        "link node 3 delay=5ms at 100ms for 50ms",
+        "link primary delay=5ms at 200ms for 50ms",
+    ];
+    let done = Directing::of(slow, &faults, Some(3_000), 3_000);
+    assert!(is_near(begun(&done, "link 5ms 3"), 100), "{:?}", done.calls);
+    assert!(is_near(begun(&done, "link 5ms 2"), 1_200) && done.directed.failed.is_none(), "{:?}", done.calls);
+}
+
+#[test]
 fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
     let differ = Noted { differ: true, ..Noted::default() };
     let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 1s for 50ms", "cut node 3 at 2s for 50ms"];
@@ -389,6 +434,24 @@ fn a_fault_fails_if_no_node_has_its_role_at_any_of_its_times() {
     let single = without_primary("kill primary at 1s", 0..3_000);
     assert_eq!(single.directed.failed.unwrap().what, "kill primary at 1s: no node leads just now");
     assert_eq!(single.spans[0].error.as_deref(), Some("no node leads just now"));
+}
+
+#[test]
+fn repeated_faults_of_one_interval_keep_their_distance() {
+    let faults = ["kill node 2 at 100ms for 400ms every 2s", "promote replica at 300ms every 2s"];
+    let done = Directing::of(Noted::default(), &faults, Some(10_000), 10_500);
+    let begun_ms = |kind: FaultKind| {
+        let spans = done.spans.iter().filter(|span| span.kind == kind);
+        spans.map(|span| span.begun_ns / 1_000_000).collect::<Vec<u64>>()
+    };
+    let (killed, promoted) = (begun_ms(FaultKind::Kill), begun_ms(FaultKind::Promote));
+    assert_eq!((killed.len(), promoted.len()), (5, 5), "{:?}", done.spans);
+    assert!(
+        killed.iter().zip(&promoted).all(|(killed, promoted)| is_near(*promoted, killed + 199)),
+        "{:?}",
+        done.calls
+    );
+    assert!(done.directed.failed.is_none());
 }
 
 #[test]
@@ -538,6 +601,22 @@ fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
 }
 
 #[test]
+fn a_fault_of_a_disk_that_no_request_met_names_the_request_that_was_missing() {
+    for (fault, request) in [
+        ("eio read once", "read"),
+        ("delay write 500 0 1", "write"),
+        ("ignore-flushes", "flush"),
+        ("full", "write"),
+        ("bit-rot 1 0.5", "read"),
+        ("speed 8000 150000000 single", "request"),
+    ] {
+        let error = no_request_met(fault.parse().unwrap());
+        let wanted = format!("it did not take effect: no {request} came to the disk during the fault");
+        assert_eq!((error.kind, error.what, error.next.is_some()), (StoreErrorKind::Broken, wanted, true));
+    }
+}
+
+#[test]
 fn a_fault_of_some_disks_names_their_nodes() {
     for (fault, wanted) in [
         ("disk primary full at 100ms", "node 2, the primary"),
@@ -550,6 +629,31 @@ fn a_fault_of_some_disks_names_their_nodes() {
         assert_eq!((*kind, subject.as_str()), (FaultKind::Disk, wanted));
         // These servers have no disks.
         assert!(error.as_deref().is_some_and(|error| error.contains("disk cannot have faults")), "{error:?}");
+    }
+}
+
+#[test]
+fn a_fault_that_is_not_healed_is_the_error_of_the_run_and_all_others_are_healed() {
+    let others = [
+        ("limit node 2 cpus=0.1 at 60ms for 300ms", "limit Cpus(Some(2.0)) 2"),
+        ("hang node 3 at 70ms", "resume 3"),
+        ("cut node 2 at 80ms for 400ms", "link 2"),
+        ("stop node 2 at 90ms for 200ms", "start 2"),
+    ];
+    for (fault, fails) in [("kill", "start 1"), ("pause", "resume 1"), ("cut", "link 1")] {
+        let fault = format!("{fault} node 1 at 50ms for 100ms");
+        let all: Vec<&str> = std::iter::once(fault.as_str()).chain(others.map(|(other, _)| other)).collect();
+        let done = Directing::of(Noted { fails: Some(fails), ..Noted::default() }, &all, Some(1_500), 1_500);
+        let error = done.directed.failed.as_ref().unwrap();
+        assert_eq!((error.kind, error.what.as_str()), (StoreErrorKind::Broken, &*format!("{fault}: node 1 refuses")));
+        assert_eq!(error.next.as_deref(), Some("read its log, /tmp/log"));
+        let (failed, healed): (Vec<_>, Vec<_>) = done.spans.iter().partition(|span| span.error.is_some());
+        let [failed] = failed[..] else { panic!("{:?}", done.spans) };
+        assert_eq!((failed.fault.as_str(), failed.error.as_deref()), (fault.as_str(), Some("node 1 refuses")));
+        assert!(failed.taken_ns.is_some() && failed.healing_ns.is_some() && failed.healed_ns.is_none(), "{failed:?}");
+        assert!(healed.len() == 4 && healed.iter().all(|span| span.healed_ns.is_some()), "{healed:?}");
+        let wanted = others.iter().map(|(_, heals)| *heals).chain(["start all"]);
+        wanted.for_each(|call| assert!(done.names().contains(&call), "{fault}: no {call} in {:?}", done.calls));
     }
 }
 

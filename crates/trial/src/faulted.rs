@@ -70,11 +70,22 @@ impl TrialRun<'_, '_> {
         }
     }
 
-    /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains.
+    /// Fails if no request has met one of the faults of disks that are in effect, unless the user has stopped the run.
+    pub(crate) fn disk_faults_must_be_met(&self) -> Result<(), TrialError> {
+        let Some(disk) = self.store.power_switch().filter(|_| !self.context.is_stopped()) else { return Ok(()) };
+        self.directed.on_disk.iter().try_for_each(|one| {
+            let named = |error: TrialError| TrialError { what: format!("disk {}: {}", one.fault, error.what), ..error };
+            one.must_be_met(&disk).map_err(named)
+        })
+    }
+
+    /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains. Fails if no request
+    /// has met a fault of it.
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.directed.has_disk_fault) else { return Ok(()) };
+        let met = self.disk_faults_must_be_met();
         self.store.spend();
-        disk.mend(Nodes::All)
+        disk.mend(Nodes::All).and(met)
     }
 }
 

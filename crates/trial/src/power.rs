@@ -122,6 +122,7 @@ impl TrialRun<'_, '_> {
             self.servers_state.die();
         }
         let on = cycled?;
+        self.disk_faults_must_be_met()?;
         // A disk that was without power works again.
         self.directed.on_disk.clear();
         let at_ns = self.context.sinks.clock.of_monotonic(on.cut.at_monotonic_ns);

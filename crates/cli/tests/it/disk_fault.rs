@@ -1,5 +1,6 @@
 //! Disks that fail, rot or lie under a driven store: what the store says, and who notices.
 
+use plimsoll_record::data::Run;
 use serde_json::Value;
 
 use crate::bench::Place;
@@ -59,6 +60,25 @@ fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("acknowledged writes is not known: it did not start again"), "{sentence}");
     place.line("runs").expect(0).says("complete, losses not known");
+}
+
+#[test]
+fn a_fault_of_a_disk_that_no_request_met_ends_the_run_and_names_the_request() {
+    let place = Place::new();
+    // Reads flush nothing, and a directory of files has no journal that would.
+    let fault = "disk eio flush once at 300ms for 300ms";
+    let plan = place.plan(&format!(
+        "stores = [{{ store = \"sqlite\", disk = \"files\" }}]\n[workload]\nname = \"kv\"\nrecords = 200\n\
+         [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 2\nfor = \"1s\"\nmix = {{ read = 1 }}\nfault = \"{fault}\"\n"
+    ));
+    let ran = place.run(&["run", &plan, "--quiet"]).expect(9);
+    let words = "it did not take effect: no flush came to the disk during the fault";
+    ran.says(&format!("{fault}: {words} … choose a load that needs the disk"));
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans: Vec<_> = run.faults().collect();
+    let [span] = spans[..] else { panic!("{spans:?}") };
+    assert_eq!((span.taken_ns, span.healed_ns.is_some(), span.error.as_deref()), (None, true, Some(words)));
 }
 
 #[test]

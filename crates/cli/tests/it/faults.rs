@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Address;
-use plimsoll_record::data::{Run, Sample};
+use plimsoll_record::data::{FaultKind, Run, Sample};
 use plimsoll_store_postgres::Endpoint;
 use plimsoll_store_postgres::wire::Login;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::bench::{Guarded, Place, servers, wait_for};
+use crate::bench::{Guarded, Place, left_below, servers, wait_for};
+use crate::kill::server_directories;
 
 /// Returns the faults of a report, and its verdict.
 pub(crate) fn faults(ran: &Value) -> (Vec<Value>, String) {
@@ -234,6 +235,31 @@ fn an_interrupt_heals_all_faults() {
     let run = faults().unwrap();
     let all: Vec<_> = run.faults().collect();
     assert!(all.iter().all(|span| span.healed_ns.is_some() && span.error.is_none()), "{all:?}");
+}
+
+#[test]
+fn a_server_that_does_not_start_again_ends_the_run_and_all_else_is_healed_and_removed() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=100", "--set", "ledger=off", "--on", "postgres", "--for", "7s", "-q"];
+    let (kill, limit) = ("kill all at 4s for 1s", "limit all cpus=0.5 at 2s");
+    let faults = ["--fault", kill, "--fault", limit, "--set", "postgres.cpus=2"];
+    let run = place.started(&[&line[..], &["--think", "2ms"], &faults].concat(), 1);
+    let directories = server_directories(&place, run.0.id());
+    // PostgreSQL reads this file at its start only.
+    std::fs::remove_file(directories[0].join("data/PG_VERSION")).unwrap();
+    let ran = run.ended().expect(9);
+    ran.says(&format!("{kill}: … is not a valid data directory … read its log"));
+    let recorded = Run::load(&place.only_run()).unwrap();
+    let of_kind = |kind: FaultKind| recorded.faults().find(|span| span.kind == kind).unwrap();
+    let (killed, limited) = (of_kind(FaultKind::Kill), of_kind(FaultKind::Limit));
+    assert!(killed.error.as_ref().is_some_and(|error| error.contains("not a valid data directory")), "{killed:?}");
+    assert!(killed.taken_ns.is_some() && killed.healing_ns.is_some() && killed.healed_ns.is_none(), "{killed:?}");
+    assert!(limited.healed_ns.is_some() && limited.error.is_none(), "{limited:?}");
+    wait_for("nothing to be left", Duration::from_secs(20), || {
+        let is_gone = |directory: &PathBuf| !directory.exists() && left_below(directory).is_empty();
+        directories.iter().all(is_gone) && left_below(place.path()).is_empty()
+    });
+    assert!(!place.only_run().join("data").exists());
 }
 
 #[test]

@@ -37,6 +37,15 @@ impl Nodes {
             Self::Several(all) => all.has(number),
         }
     }
+
+    /// Returns true if a node is among both.
+    pub fn meets(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => true,
+            (Self::One(number), nodes) | (nodes, Self::One(number)) => nodes.has(number),
+            (Self::Several(one), Self::Several(other)) => one.meets(other),
+        }
+    }
 }
 
 /// Period of an action: from its start until it took effect.

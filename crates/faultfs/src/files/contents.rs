@@ -58,7 +58,7 @@ impl Tree {
             return Ok((true, false));
         }
         let is_last = self.power.count_write(length);
-        let is_full = takes_room && self.power.is_full();
+        let is_full = takes_room && self.power.has_no_room();
         match self.power.fate(RequestKind::Write) {
             Fate::Failed(errno) if !is_last => Err(errno),
             Fate::Done if is_full && !is_last => Err(Errno::NOSPC),

@@ -190,8 +190,8 @@ impl Tree {
         self.nodes.forget(ino, times);
     }
 
-    fn has_room(&self) -> Result<(), Errno> {
-        if self.power.is_full() && self.cut().is_none() { Err(Errno::NOSPC) } else { Ok(()) }
+    fn has_room(&mut self) -> Result<(), Errno> {
+        if self.cut().is_none() && self.power.has_no_room() { Err(Errno::NOSPC) } else { Ok(()) }
     }
 
     /// Makes something new.

@@ -149,6 +149,48 @@ fn a_slow_disk_takes_its_time_for_each_seek_until_it_is_mended() {
 }
 
 #[test]
+fn reads_fail_and_reads_and_writes_are_late_and_the_requests_that_met_that_are_counted() {
+    const LATE: Duration = Duration::from_millis(50);
+    for file_system in [FileSystem::Ext4, FileSystem::Files] {
+        let fixture = Fixture::new(file_system);
+        let control = fixture.device.control();
+        let path = fixture.path("file");
+        write(&path, &[1; 4096], true);
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let read = || {
+            forget(&file);
+            file.read_exact_at(&mut [0; 4096], 0)
+        };
+        let fails = Fault::Eio { on: RequestKind::Read, how: ErrorMode::Always };
+        let late = |on| Fault::Delay { on, median: LATE, jitter: Duration::ZERO, seed: 1 };
+        let faults = [fails, late(RequestKind::Read), late(RequestKind::Write)];
+        let is_met = || faults.map(|fault| control.met(fault).unwrap() > 0);
+        assert_eq!(is_met(), [false; 3], "{file_system}");
+        control.set(faults[0]).unwrap();
+        assert_eq!(read().unwrap_err().raw_os_error(), Some(libc::EIO), "{file_system}");
+        control.mend().unwrap();
+        read().unwrap();
+        assert_eq!(is_met(), [true, false, false], "{file_system}");
+        control.set(faults[1]).unwrap();
+        let begin = Instant::now();
+        read().unwrap();
+        assert!(begin.elapsed() >= LATE, "{file_system}: {:?}", begin.elapsed());
+        control.mend().unwrap();
+        assert_eq!(is_met(), [true, true, false], "{file_system}");
+        control.set(faults[2]).unwrap();
+        let begin = Instant::now();
+        file.write_all_at(&[2; 4096], 0).unwrap();
+        file.sync_data().unwrap();
+        assert!(begin.elapsed() >= LATE, "{file_system}: {:?}", begin.elapsed());
+        control.mend().unwrap();
+        assert_eq!(is_met(), [true; 3], "{file_system}");
+        read().unwrap();
+        drop(file);
+        fixture.close();
+    }
+}
+
+#[test]
 fn a_directory_of_files_refuses_a_speed() {
     let fixture = Fixture::new(FileSystem::Files);
     let speed = Fault::Speed { seek: Duration::ZERO, bytes_per_s: 1 << 30, layout: DiskLayout::Single };

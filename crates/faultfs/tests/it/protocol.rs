@@ -22,6 +22,8 @@ fn a_line_is_answered_with_a_line() {
     };
     assert_eq!(ask("arm flush 1000000"), "ok");
     assert_eq!(ask("set eio write silent 0"), "ok");
+    assert_eq!(ask("met eio write once"), "ok 0");
+    assert!(ask("met nothing").starts_with("error \"nothing\": expected ignore-flushes, eio"));
     assert_eq!(ask("mend"), "ok");
     assert_eq!(ask("clear"), "ok");
     assert_eq!(ask("power-on none"), "error the device is still in use: unmount it first");

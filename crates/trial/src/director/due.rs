@@ -108,6 +108,70 @@ type Chosen = Result<Option<ChosenNodes>, TrialError>;
 /// Nodes of a fault that is due, the change of servers if the fault is one, and its command.
 pub(super) type Due<'d> = (Chosen, Option<Changing<'d>>, Option<CommandInEffect<'d>>);
 
+/// Change of servers, which takes a while.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ServerChange {
+    /// Start or restart of nodes.
+    Start(Nodes),
+    /// Replacement of a node, which is away meanwhile.
+    Replacement(Nodes),
+    /// Join or removal of a node.
+    Members,
+    /// Change of roles: a promotion, or a restart of all nodes in turn.
+    Roles,
+}
+
+impl ServerChange {
+    /// Returns the change with which a fault of these nodes begins; `None` if it has no such beginning.
+    fn of(what: &FaultAction, chosen: Option<&Option<ChosenNodes>>) -> Option<Self> {
+        let nodes = chosen.and_then(Option::as_ref).map_or(Nodes::All, |chosen| chosen.nodes);
+        match what {
+            FaultAction::Restart(..) => Some(Self::Start(nodes)),
+            FaultAction::Replace(_) => Some(Self::Replacement(nodes)),
+            FaultAction::Add | FaultAction::Remove => Some(Self::Members),
+            FaultAction::Promote(_) | FaultAction::RestartInTurn(_) => Some(Self::Roles),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a fault of these nodes waits until the change has ended.
+    ///
+    /// A node that starts or joins may copy its data from any other. A kill, a pause, a cut or a reset of that one would
+    /// end the start, and with it the run; two changes of members or roles at once fail as well. All other faults leave
+    /// the servers as they are, and wait only for nodes that they could not reach:
+    /// - Disks and commands of the user need no server.
+    /// - A link, a limit, a neighbour and a storm need a node's host, also while its server starts. A node that is
+    ///   replaced is away, and a role may mean another node while roles change.
+    /// - A clock is set in the processes of a server, and planned work is done by one: they wait for its start, and while
+    ///   members or roles change.
+    fn delays(self, what: &FaultAction, chosen: &Chosen) -> bool {
+        match what {
+            FaultAction::Disk(..) | FaultAction::Command { .. } => return false,
+            FaultAction::Link(_, link) if link.is_cut() => return true,
+            _ => {}
+        }
+        let (choice, nodes) = match chosen {
+            Ok(Some(chosen)) => (chosen.choice, chosen.nodes),
+            Ok(None) => (NodeChoice::All, Nodes::All),
+            // The nodes that it names may be known afterwards.
+            Err(_) => return true,
+        };
+        match (what, self) {
+            (FaultAction::Clock(..) | FaultAction::Work(..), Self::Start(changed)) => nodes.meets(changed),
+            (
+                FaultAction::Link(..) | FaultAction::Limit(..) | FaultAction::Neighbour(..) | FaultAction::Storm(..),
+                _,
+            ) => match self {
+                // All nodes are those that are there.
+                Self::Replacement(changed) => nodes != Nodes::All && nodes.meets(changed),
+                Self::Roles => !matches!(choice, NodeChoice::All | NodeChoice::Number(_) | NodeChoice::Numbers(_)),
+                Self::Start(_) | Self::Members => false,
+            },
+            _ => true,
+        }
+    }
+}
+
 impl Director<'_> {
     /// Waits until all sessions are open, and returns the start of the phase on the run's clock, in nanoseconds; the
     /// present if the drive ends before.
@@ -221,10 +285,10 @@ impl Director<'_> {
         }
     }
 
-    /// Waits until a fault is due, no other is changing which servers run, and the same command of the user is not in
-    /// effect. Returns the nodes that it names then, or the error of that question, the change if the fault is one, and
-    /// its command; `None` if `over` was closed before. Later faults are delayed by as much, so that they stay as far
-    /// apart as planned.
+    /// Waits until a fault is due, no change of servers [delays](ServerChange::delays) it, and the same command of the
+    /// user is not in effect. Returns the nodes that it names then, or the error of that question, the change if the
+    /// fault is one, and its command; `None` if `over` was closed before. Later faults are delayed by as much, so that
+    /// they stay as far apart as planned.
     fn wait(&self, one: &Occurrence<'_>, planned: Planned, start_ns: u64, over: &Receiver<()>) -> Option<Due<'_>> {
         let what = &one.fault.what;
         let due_ns = |delay_ns: u64| start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
@@ -240,17 +304,19 @@ impl Director<'_> {
                 return None;
             }
             let mut directed = self.directed();
-            if directed.changing > 0 && !one.fault.is_of_disk() || directed.commands.contains(what) {
+            let is_delayed = directed.changing.iter().any(|change| change.delays(what, &nodes));
+            if is_delayed || directed.commands.contains(what) {
                 let look_ns = (self.clock.now_ns() + LOOK_INTERVAL_NS).saturating_sub(start_ns);
                 directed.delay_ns = directed.delay_ns.max(look_ns.saturating_sub(planned.undelayed_ns));
             } else if directed.delay_ns <= delay_ns {
                 let is_stale = delay_ns > chosen_for_ns || directed.changes > changes;
                 // Counted under the lock under which it was looked up: of two faults of one moment one waits.
-                directed.changing += u32::from(changes_servers(what));
+                let change = ServerChange::of(what, nodes.as_ref().ok().filter(|_| !is_stale));
+                directed.changing.extend(change);
                 let command = one.fault.is_of_user().then(|| what.clone());
                 directed.commands.extend(command.clone());
                 let command = command.map(|what| CommandInEffect(self, what));
-                break (changes_servers(what).then(|| Changing(self)), command, is_stale);
+                break (change.map(|change| Changing(self, change)), command, is_stale);
             }
             delay_ns = directed.delay_ns;
         };
@@ -259,10 +325,4 @@ impl Director<'_> {
         }
         Some((nodes, changing, command))
     }
-}
-
-/// Returns true for a fault whose beginning changes which servers run, and takes a while.
-fn changes_servers(what: &FaultAction) -> bool {
-    use FaultAction::{Add, Promote, Remove, Replace, Restart, RestartInTurn};
-    matches!(what, Restart(..) | RestartInTurn(_) | Promote(_) | Add | Remove | Replace(_))
 }

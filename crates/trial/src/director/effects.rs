@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
@@ -9,7 +10,7 @@ use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, 
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
-use super::Director;
+use super::{Director, FaultOnDisk};
 use crate::error::TrialError;
 use crate::join_progress;
 use crate::pin;
@@ -102,8 +103,10 @@ impl Director<'_> {
             FaultAction::Disk(_, fault) => {
                 let mut directed = self.directed();
                 directed.has_disk_fault = true;
-                directed.on_disk.push((ordinal, nodes, *fault));
-                self.disk()?.fault(nodes, *fault)?;
+                let disk = self.disk()?;
+                let met_before = disk.met(nodes, *fault)?;
+                directed.on_disk.push(FaultOnDisk { ordinal, nodes, fault: *fault, met_before });
+                disk.fault(nodes, *fault)?;
             }
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
@@ -177,7 +180,7 @@ impl Director<'_> {
         self.begin_fine();
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
-                let _changing = self.change();
+                let _changing = self.change(nodes);
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
@@ -187,7 +190,7 @@ impl Director<'_> {
                 if nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
                     return resumed;
                 }
-                let _changing = self.change();
+                let _changing = self.change(nodes);
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
@@ -212,10 +215,10 @@ impl Director<'_> {
                 let is_lasting =
                     |fault: &Fault| !matches!(fault, Fault::Eio { how: ErrorMode::Once | ErrorMode::Silent(_), .. });
                 let mut directed = self.directed();
-                directed.on_disk.retain(|(other, ..)| *other != ordinal);
+                directed.on_disk.retain(|other| other.ordinal != ordinal);
                 self.disk()?.mend(nodes)?;
-                let mut lasting = directed.on_disk.iter().filter(|(.., fault)| is_lasting(fault));
-                lasting.try_for_each(|(_, nodes, fault)| self.disk()?.fault(*nodes, *fault))
+                let mut lasting = directed.on_disk.iter().filter(|other| is_lasting(&other.fault));
+                lasting.try_for_each(|other| self.disk()?.fault(other.nodes, other.fault))
             }
             FaultAction::Restart(..)
             | FaultAction::RestartInTurn(_)
@@ -229,6 +232,14 @@ impl Director<'_> {
                 self.end_disturbance(ordinal)
             }
         }
+    }
+
+    /// Fails if this is a fault of disks that no request has met, before it is healed. After the user's stop it need not
+    /// be met.
+    pub(super) fn must_be_met(&self, ordinal: u32) -> Result<(), TrialError> {
+        let on_disk = self.directed().on_disk.iter().find(|one| one.ordinal == ordinal).copied();
+        let is_stopped = self.stop.load(Ordering::SeqCst);
+        on_disk.filter(|_| !is_stopped).map_or(Ok(()), |one| one.must_be_met(self.disk()?))
     }
 
     /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node is being replaced, its value is set
@@ -245,7 +256,7 @@ impl Director<'_> {
             present.iter().any(|node| node.number == number)
         };
         // A node may leave between the look and the change.
-        let is_replaced = |number: usize| self.directed().changing > 0 && !is_there(number);
+        let is_replaced = |number: usize| !self.directed().changing.is_empty() && !is_there(number);
         if before.iter().all(|(number, _)| is_there(*number)) {
             let done = set_back(nodes, before, &set);
             if done.is_ok() || !before.iter().any(|(number, _)| is_replaced(*number)) {
@@ -262,7 +273,7 @@ impl Director<'_> {
             }
         }
         for one in away {
-            while self.directed().changing > 0 && !is_there(one.0) {
+            while !self.directed().changing.is_empty() && !is_there(one.0) {
                 self.timer.sleep(REPLACED_LOOK);
             }
             // Of several nodes one may have left for good.

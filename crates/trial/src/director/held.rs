@@ -65,6 +65,6 @@ impl Director<'_> {
             |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && nodes.has(*number);
         // Work notices a reset after its end.
         let is_reset = directed.reset_ns.is_some_and(|at_ns| self.clock.now_ns() < at_ns + RESET_EFFECT_NS);
-        is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
+        is_reset || !directed.changing.is_empty() || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 }

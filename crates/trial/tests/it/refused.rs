@@ -75,7 +75,8 @@ fn catalogue() -> Catalogue {
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
     let lab = |name: &str, store: &str, nodes: Vec<u32>| {
         let (name, store) = (name.to_owned(), store.to_owned());
-        LabEntry { name, process: 1, made_as: store.clone(), store, params: Params::default(), nodes }
+        let (labs, params) = Default::default();
+        LabEntry { name, labs, process: 1, made_as: store.clone(), store, params, nodes }
     };
     Catalogue {
         labs: vec![lab("mine", "spread", vec![1, 2, 3]), lab("single", "single", vec![1])],
