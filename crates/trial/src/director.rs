@@ -97,14 +97,15 @@ impl FaultOnDisk {
     /// Fails if no request to `disk` has met the fault so far.
     ///
     /// # Errors
-    /// `Broken`, with the kind of request that was missing; errors of the disk.
+    /// `Usage`, with the kind of request that was missing; errors of the disk.
     pub(crate) fn must_be_met(&self, disk: &PowerSwitch) -> Result<(), TrialError> {
         if disk.met(self.nodes, self.fault)? > self.met_before { Ok(()) } else { Err(no_request_met(self.fault)) }
     }
 }
 
-/// Returns the error of a fault of a disk that no request has met.
-fn no_request_met(fault: Fault) -> TrialError {
+/// Returns the error of a fault of a disk that no request has met. The plan causes it: an error of the store would count
+/// as an effect of the fault.
+pub(crate) fn no_request_met(fault: Fault) -> TrialError {
     let request = match fault {
         Fault::Eio { on, .. } | Fault::Delay { on, .. } => on.to_string(),
         Fault::IgnoreFlushes => "flush".to_owned(),
@@ -112,7 +113,7 @@ fn no_request_met(fault: Fault) -> TrialError {
         Fault::BitRot { .. } => "read".to_owned(),
         Fault::Speed { .. } => "request".to_owned(),
     };
-    TrialError::broken(format!("it did not take effect: no {request} came to the disk during the fault"))
+    TrialError::usage(format!("it did not take effect: no {request} came to the disk during the fault"))
         .next("let it last longer, or choose a load that needs the disk: caches answer reads, and hold writes back")
 }
 

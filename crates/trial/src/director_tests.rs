@@ -612,7 +612,7 @@ fn a_fault_of_a_disk_that_no_request_met_names_the_request_that_was_missing() {
     ] {
         let error = no_request_met(fault.parse().unwrap());
         let wanted = format!("it did not take effect: no {request} came to the disk during the fault");
-        assert_eq!((error.kind, error.what, error.next.is_some()), (StoreErrorKind::Broken, wanted, true));
+        assert_eq!((error.kind, error.what, error.next.is_some()), (StoreErrorKind::Usage, wanted, true));
     }
 }
 

@@ -104,7 +104,10 @@ fn may_come_of_a_disk(error: &TrialError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::fault::Fault;
+
     use super::*;
+    use crate::director::no_request_met;
 
     #[test]
     fn a_disk_fault_explains_errors_of_the_store_but_not_a_missing_node() {
@@ -114,6 +117,7 @@ mod tests {
         assert!(!is_of_disk_fault(&directed, &broken));
         directed.has_disk_fault = true;
         assert!(is_of_disk_fault(&directed, &broken) && !is_of_disk_fault(&directed, &stopped));
+        assert!(!is_of_disk_fault(&directed, &no_request_met(Fault::Full)), "the plan causes it");
         directed.missing = Some(1);
         assert!(!is_of_disk_fault(&directed, &broken));
     }

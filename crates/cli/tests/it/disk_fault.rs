@@ -72,7 +72,7 @@ fn a_fault_of_a_disk_that_no_request_met_ends_the_run_and_names_the_request() {
          [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
          [[phase]]\ndo = \"drive\"\nclients = 2\nfor = \"1s\"\nmix = {{ read = 1 }}\nfault = \"{fault}\"\n"
     ));
-    let ran = place.run(&["run", &plan, "--quiet"]).expect(9);
+    let ran = place.run(&["run", &plan, "--quiet"]).expect(2);
     let words = "it did not take effect: no flush came to the disk during the fault";
     ran.says(&format!("{fault}: {words} … choose a load that needs the disk"));
     let run = Run::load(&place.only_run()).unwrap();
