@@ -106,6 +106,7 @@ fn skipped(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
         unknown: 0,
         unknown_writes: None,
         stale: Vec::new(),
+        duplicates: 0,
         affected: None,
         is_to_end: false,
         ..one(facts, &[], (span.begun_ns, None), span, None)

@@ -48,14 +48,16 @@ fn stale_records_of_the_next_fault_are_its_own_and_one_server_has_no_name() {
 fn duplicates_in_answers_are_told_with_the_fault_in_whose_effect_they_were_read() {
     let mut run = killed_primary();
     fault(&mut run, PAUSE, 8_500, Some(9_300));
+    fault(&mut run, PAUSE, 15_000, Some(15_000));
+    run.trials[0].faults[2].error = Some("skipped: no node was primary".to_owned());
     let read = |at_ms, records| DuplicateReads { at_ns: at_ns(at_ms), records };
-    // Some are from before the faults.
-    let duplicates = vec![read(7_900, 100), read(8_010, 3), read(8_490, 1), read(8_500, 2)];
+    // Some are from before the faults, and a skipped repeat has no effect.
+    let duplicates = vec![read(7_900, 100), read(8_010, 3), read(8_490, 1), read(8_500, 2), read(15_000, 100)];
     run.trials[0].answers.push(AnswerCheck { duplicates, ..AnswerCheck::default() });
     let of_another_phase = AnswerCheck { phase: 7, duplicates: vec![read(8_010, 100)], ..AnswerCheck::default() };
     run.trials[0].answers.push(of_another_phase);
     let faults = view(&run).faults;
-    assert_eq!(faults.iter().map(|one| one.duplicates).collect::<Vec<_>>(), [4, 2]);
+    assert_eq!(faults.iter().map(|one| one.duplicates).collect::<Vec<_>>(), [4, 2, 0]);
     assert!(faults[0].sentence.ends_with(", 4 duplicate records read"), "{}", faults[0].sentence);
 }
 
