@@ -450,6 +450,19 @@ fn clients_that_an_open_loop_does_not_ask_again_are_not_silent_for_longer() {
 }
 
 #[test]
+fn a_client_that_is_done_is_not_silent_while_others_go_on() {
+    let spec = DriveSpec { ticks: true, ..DriveSpec::default() };
+    let mut simulation = simulated(2, u64::MAX, &spec, 0, None);
+    simulation.core.settings.ops_max = 1;
+    let (slices, _) = simulation.run_script(|number, sent_ns| match number {
+        0 => (sent_ns + 10 * MS, Outcome::Rejected),
+        _ => (sent_ns + 900 * MS, Outcome::Ok),
+    });
+    let silent: Vec<u32> = slices.iter().flat_map(|one| one.silences.iter().flatten()).map(|one| one.client).collect();
+    assert_eq!(silent, [1], "it waited for its only answer");
+}
+
+#[test]
 fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_again() {
     for (ops, ops_per_client) in [(1, u64::MAX), (u64::MAX, 1)] {
         let Simulation { mut core, .. } = simulation(2, ops, None, 0, None);

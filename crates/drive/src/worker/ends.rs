@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use plimsoll_core::{AFFECTED_NS, ClientSilence};
 
-use super::{Busy, CHECK_NS, Turns, WorkerCore};
+use super::{Busy, CHECK_NS, DONE, Turns, WorkerCore};
 use crate::board::RING;
 use crate::clock::thread_switches;
 use crate::result::StopReason;
@@ -87,7 +87,9 @@ impl WorkerCore {
             // A client without a connection waits for one.
             let is_idle = idle.contains(&(index as u32));
             let (ready_ns, length_ns) = lane.unasked(self.is_open && is_idle, self.last_end_ns.max(self.ended_ns));
-            let until_ns = (length_ns >= AFFECTED_NS).then_some(ready_ns);
+            // A client that is done asks for nothing more.
+            let is_asked = lane.cycle != DONE && length_ns < AFFECTED_NS;
+            let until_ns = if is_asked { None } else { Some(ready_ns) };
             Some(ClientSilence { client: lane.client, from_ns, until_ns })
         };
         self.unanswered.rest().filter_map(silence).collect()
