@@ -98,7 +98,7 @@ pub struct KeyParts {
 
 /// Time in which a client had no answer, of [`AFFECTED_NS`](crate::AFFECTED_NS) or longer: from the sending of an
 /// operation until one was answered (outcome ok or not found). In an open loop, a time of as much in which the client is
-/// ready and not asked ends it, too.
+/// ready and not asked ends it, too. So does the end of a client's last operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSilence {
     /// Number of the client.
