@@ -145,7 +145,6 @@ pub(crate) fn not_in_cluster() -> StoreError {
     StoreError::new(StoreErrorKind::Usage, what).next("Use the workload `kv`, or a server that is no cluster's.")
 }
 
-/// The words of a line of `setup`.
 pub(crate) fn setup_words(line: &str) -> Vec<String> {
     let words = command::words(line, 0).map(|(words, _)| words).unwrap_or_default();
     let part = |part: RawPart| match part {
