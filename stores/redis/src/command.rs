@@ -6,7 +6,7 @@ use plimsoll_core::command::{self, Part, RawPart};
 use plimsoll_core::{StoreError, StoreErrorKind, Value, Values};
 
 use crate::reply::Node;
-use crate::resp::decimal;
+use crate::resp::{decimal, string};
 
 /// Commands after which a connection would not answer each request by one reply, or would be another user's or database's.
 const REFUSED: [&str; 20] = [
@@ -159,15 +159,6 @@ fn text_of(part: &Part) -> Option<&str> {
         Part::Text(text) => Some(text),
         Part::Param => None,
     }
-}
-
-/// Appends a string with its length.
-fn string(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'$');
-    decimal(out, bytes.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a variable's value as text: a null is empty.
