@@ -1,14 +1,10 @@
 //! Every expected error: its words, its exit code, and nothing left behind.
 
-use crate::bench::{Place, Ran, small_coupons};
+use crate::bench::{Place, Ran};
 
 #[test]
 fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
     let place = Place::new();
-    let script = place.path().join("two.sql");
-    std::fs::write(&script, "BEGIN;\nSELECT 1;\nEND;\n").unwrap();
-    // No server listens at port 1: nothing is loaded or connected to.
-    let deep = format!("drive -f {} --on postgres://me@127.0.0.1:1/db --depth 4", script.display());
     place.refuses(&[
         ("frobnicate", ""),
         ("run cupons", "no study and no file named `cupons` … did you mean `coupons`?"),
@@ -20,12 +16,6 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "drive kv --on redis --mix scan=95,insert=5",
             "the store `redis` does not speak `kv-scan`, which `scan` needs",
         ),
-        ("drive kv --on sqlite --no-load --mix read=1", "a new sqlite starts empty"),
-        ("drive kv --on sqlite --pin 77 --mix read=1", "`pin`: there is no processor 77 here"),
-        ("drive kv --on redis --server-pin 1025 --mix read=1", "`server_pin`: there is no processor 1025 here"),
-        ("drive tpcb --on sqlite --depth 2", "a depth of 2 would mix"),
-        (&deep, "a depth of 4 would mix the steps"),
-        ("drive kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
         (
             "drive kv --on postgres --set postgres.disk=ext4 --set postgres.disk_speed=fast --mix read=1",
             "unknown value for `disk_speed`: `fast` … there are: full, hdd, ssd",
@@ -59,6 +49,8 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "drive kv:a --on sqlite --goal read.p99=20ms --goal read.p99=1ms",
             "the goal read.p99 is given twice … → leave one of them out",
         ),
+        ("drive kv --on redis --mix read=1 --reconnect 0", "`reconnect`"),
+        ("doctor --honesty sqlite", "`sqlite` is not a server … postgres"),
         ("cost", "<PRICES.toml>"),
         ("cost nowhere.toml", "there is no file nowhere.toml … → `plimsoll cost --example"),
         ("cost /", "/ cannot be read as a file of prices: it is not a file"),
@@ -118,14 +110,6 @@ fn a_printed_plan_names_its_files_from_anywhere() {
 }
 
 #[test]
-fn a_mistake_in_a_plan_is_shown_with_line_and_column() {
-    let place = Place::new();
-    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 100, 1).replace("clients = 8", "cleints = 8"));
-    place.run(&["run", &plan]).expect(2).says("cleints … clients … plan.toml:30:1");
-    assert!(place.all_runs().is_empty());
-}
-
-#[test]
 fn a_statement_that_the_server_does_not_take_is_said_once_and_is_no_result() {
     let place = Place::new();
     let script = place.path().join("a.sql");
@@ -159,6 +143,7 @@ fn a_path_that_cannot_be_written_or_read_and_a_server_that_is_not_there_have_exi
     let none = format!("report {}/no.sqlite", place.path().display());
     for (line, code, words) in [
         (none.as_str(), 10, "no.sqlite"),
+        ("report /nowhere/run.sqlite", 10, "cannot read /nowhere/run.sqlite: there is no such file"),
         // Port 1 of the loopback: privileged, and unused.
         ("run coupons --on postgres://me@127.0.0.1:1/db", 3, "127.0.0.1"),
         ("report latest --output /nonexistent/report", 8, "/nonexistent/report … give --output a path"),
@@ -204,20 +189,6 @@ fn the_lists_name_what_there_is() {
     }
     place.run(&["list", "workloads"]).expect(0).says("kv:d: YCSB's workload D").says("operations one for each script");
     place.run(&["list", "stores"]).expect(0).says("also called pg, postgresql, pgsql");
-}
-
-#[test]
-fn a_running_store_is_called_by_its_database_and_host() {
-    let place = Place::new();
-    for (url, called) in [
-        ("postgres://me@127.0.0.1:1/shop", "opening shop@127.0.0.1\n"),
-        ("postgres://me@%2Fno%2Fwhere/shop", "opening shop\n"),
-        ("mariadb://me@localhost/shop?socket=/no/where", "opening shop@localhost\n"),
-        ("redis+unix:///no/where", "opening redis\n"),
-    ] {
-        let workload = if url.starts_with("redis") { "kv" } else { "select" };
-        place.run(&["drive", workload, "--on", url, "--ops", "1"]).expect(3).says(called);
-    }
 }
 
 #[test]
