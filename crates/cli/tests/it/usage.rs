@@ -211,17 +211,8 @@ fn what_another_tool_calls_it_is_answered_with_ours() {
     let place = Place::new();
     for (options, here) in [
         ("select --on postgres -T 60", "error: unexpected argument '-T'\n  → pgbench's -T is here: --for 60s"),
-        ("oltp_read_write --on mariadb run", "sysbench's run is here: nothing"),
-        ("kv --on redis --ratio 1:10", "memtier's --ratio is here: --mix"),
         ("workloada --on redis", "there is no workload `workloada`\n  → `workloada` is here: kv:a"),
         ("kv --banana", "unexpected argument '--banana'"),
-        // Where several tools have it, each is answered.
-        ("kv --on redis -P 16", "redis-benchmark's -P is here: --depth 16"),
-        ("select --on postgres -T60", "error: unexpected argument '-T'\n  → pgbench's -T is here: --for 60s"),
-        (
-            "kv --on redis --bs=4k",
-            "unexpected argument '--bs'\n  → fio's --bs is here: --set field_count=1 --set field_length=4096",
-        ),
     ] {
         let ran = place.line(&format!("drive {options}")).expect(2).says(here);
         assert!(!ran.err.contains("tip:"), "{ran:?}");
