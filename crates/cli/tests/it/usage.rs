@@ -29,14 +29,6 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "disk_speed = \"hdd\": the data is not on a simulated disk with a file system: the store sqlite … → put it on one",
         ),
         (
-            "drive kv --on sqlite --set sqlite.disk_flush_time=5ms --mix read=1",
-            "disk_flush_time: the data is not on a simulated disk: the store sqlite … → put it on one",
-        ),
-        (
-            "drive kv --on postgres --set postgres.disk_flushes=ignored --mix read=1",
-            "disk_flushes: the data is not on a simulated disk: the store postgres … → put it on one",
-        ),
-        (
             "drive kv --on postgres --set postgres.log_disk=ssd --mix read=1",
             "log_disk = \"ssd\": the data is not on a simulated disk … → put it on one: disk = \"ext4\"",
         ),
@@ -45,10 +37,6 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "logs with their data … → leave `log_disk` or `topology` out",
         ),
         ("drive kv:a --on sqlite --goal p99=20ms --goal p99.0=1ns", "--goal p99.0=1ns: the goal p99 is given twice"),
-        (
-            "drive kv:a --on sqlite --goal read.p99=20ms --goal read.p99=1ms",
-            "the goal read.p99 is given twice … → leave one of them out",
-        ),
         ("drive kv --on redis --mix read=1 --reconnect 0", "`reconnect`"),
         ("doctor --honesty sqlite", "`sqlite` is not a server … postgres"),
         ("cost", "<PRICES.toml>"),
