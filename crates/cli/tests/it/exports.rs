@@ -89,23 +89,11 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
 }
 
 #[test]
-fn a_run_is_a_trace_for_perfetto() {
+fn a_trace_is_printed_and_outputs_that_cannot_be_written_are_named_with_advice() {
     let place = Place::new();
     driven(&place, "--for 1s --think 2ms");
-    let path = place.path().join("trace.json");
-    place.run(&["report", "--format", "perfetto", "-o", path.to_str().unwrap()]).expect(0).says("trace.json");
-    let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let events = trace["traceEvents"].as_array().unwrap();
-    let kinds: BTreeSet<&str> = events.iter().filter_map(|event| event["ph"].as_str()).collect();
-    assert!(["C", "M", "X"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
-    let printed = place.line("report latest --format perfetto").expect(0);
-    assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap(), trace);
-}
-
-#[test]
-fn outputs_that_cannot_be_written_are_named_with_advice() {
-    let place = Place::new();
-    driven(&place, "--for 1s --think 2ms");
+    let printed = place.line("report latest --format perfetto").expect(0).out;
+    assert!(serde_json::from_str::<Value>(&printed).unwrap()["traceEvents"].is_array(), "{printed}");
     let directory = place.path().join("directory");
     std::fs::create_dir(&directory).unwrap();
     let file = place.plan("a file");
