@@ -388,6 +388,8 @@ mod tests {
             ("at natss://s3cr3t@h:1, nats://me:@h", "at natss://***@h:1, nats://me:@h"),
             ("nats://a@h,redis://:b@h", "nats://***@h,redis://:***@h"),
             ("GET http://h:80 by me@h", "GET http://h:80 by me@h"),
+            ("pg:///x?options=-c%20a.key%3Dvalue&user=me", "pg:///x?options=***&user=me"),
+            ("http://h/?token=value&x=1", "http://h/?token=***&x=1"),
         ] {
             assert_eq!(without_secrets(text), shown);
         }

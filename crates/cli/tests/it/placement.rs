@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, small_coupons, wait_for};
+use crate::bench::{Guarded, Place, wait_for};
 
 /// Longest time that a busy machine takes to start a server.
 const BOUND: Duration = Duration::from_secs(200);
@@ -66,19 +66,6 @@ fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to
 }
 
 #[test]
-fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
-    let place = Place::new();
-    let dir = directory(&place);
-    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 20_000, 5));
-    let mut run = place.recording(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
-    wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.join("store.sqlite").exists()));
-    run.kill();
-    assert_eq!(entries(&dir).len(), 1);
-    place.line("drive kv --on null --mix read=1 --ops 1").says("removed the data of the killed");
-    assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
-}
-
-#[test]
 fn data_elsewhere_is_removed_though_a_user_removed_the_run_and_never_while_it_is_used() {
     let place = Place::new();
     let dir = directory(&place);
@@ -103,20 +90,6 @@ fn data_elsewhere_is_removed_though_a_user_removed_the_run_and_never_while_it_is
     assert_eq!(entries(&dir).len(), 1);
     place.line(&format!("{drive} --ops 1")).expect(0).says("removed the data of the killed run");
     assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
-}
-
-#[test]
-fn a_directory_that_is_not_there_or_for_data_that_others_keep_is_refused() {
-    let place = Place::new();
-    let dir = directory(&place);
-    place.refuses(&[
-        ("drive kv --on sqlite --mix read=1 --ops 1 --dir /nowhere", "there is no directory /nowhere"),
-        (
-            &format!("drive kv --on redis://127.0.0.1:1/ --mix read=1 --dir {}", dir.display()),
-            "`dir` is for stores that are started here … leave `dir` out",
-        ),
-    ]);
-    assert!(place.all_runs().is_empty() && entries(&dir).is_empty());
 }
 
 #[test]
