@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, wait_for};
+use crate::bench::{Guarded, Place, small_coupons, wait_for};
 
 /// Longest time that a busy machine takes to start a server.
 const BOUND: Duration = Duration::from_secs(200);
@@ -63,6 +63,19 @@ fn a_directory_that_the_servers_user_cannot_enter_is_an_error_that_says_which_to
     assert!(entries(&dir).is_empty());
     // Without being asked for, another place will do.
     place.line(drive).expect(0);
+}
+
+#[test]
+fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
+    let place = Place::new();
+    let dir = directory(&place);
+    let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 20_000, 5));
+    let mut run = place.recording(&["run", &plan, "--quiet", "--dir", dir.to_str().unwrap()]);
+    wait_for("the data", BOUND, || below(&dir, 2).iter().any(|store| store.join("store.sqlite").exists()));
+    run.kill();
+    assert_eq!(entries(&dir).len(), 1);
+    place.line("drive kv --on null --mix read=1 --ops 1").says("removed the data of the killed");
+    assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
 }
 
 #[test]
