@@ -44,3 +44,20 @@ fn a_cluster_under_patroni_is_driven() {
     let (ran, _) = drive(&Place::new(), options);
     ran.says("kept every promise");
 }
+
+#[test]
+fn a_ledger_that_is_off_is_off_and_said_to_be_and_what_a_store_counts_is_read_once_a_slice() {
+    let place = Place::new();
+    let often = "--think 2ms --for 2s --slice 200ms --warmup 0s --durability buffered";
+    let (ran, run) = drive(&place, &format!("--on redis --mix update=1 --set records=100 --set ledger=off {often}"));
+    ran.says("the ledger is off");
+    assert!(run.trials[0].ledgers.is_empty() && run.trials[0].answers.is_empty());
+    assert_eq!(run.trials[0].header.params["ledger"], "off");
+    let of = |name: &str| (0..).zip(&run.series).find(|(_, series)| series.source == "store" && series.name == name);
+    let (position, memory) = of("used_memory").unwrap();
+    assert_eq!((memory.unit.as_str(), memory.subject.as_str()), ("B", "redis"));
+    let values: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
+    assert!(values.len() >= 3 && values.iter().all(|bytes| *bytes > 1_000.0), "{values:?}");
+    assert_eq!(of("aof_rewrites").unwrap().1.kind, plimsoll_core::SeriesKind::Cycle);
+    assert!(of("rdb_saves").is_none(), "it takes no snapshots");
+}

@@ -183,6 +183,35 @@ fn a_setting_that_protects_pages_is_not_kept_by_a_cut_without_a_page_on_its_way(
     ran.says("no data page was on its way at the power cut, so that nothing is shown about journal_mode=delete; try");
 }
 
+/// The words of a command as a shell cuts it, without the program.
+fn words(command: &str) -> Vec<String> {
+    let pieces = command.split('\'').enumerate().flat_map(|(at, piece)| match at % 2 {
+        0 => piece.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![piece.to_owned()],
+    });
+    pieces.skip(1).collect()
+}
+
+#[test]
+fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again() {
+    let place = Place::new();
+    let args = ["promise", "sqlite", "--json", "--durability", "at-end", "--survivors", "none", "--for", "90s"];
+    // Of files, writes come to the disk at once, and not when the kernel writes back its cache.
+    let cut = ["--disk", "files", "--cut", "write 500", "--tries", "3", "--jobs", "1"];
+    let ran = place.run(&[&args[..], &cut].concat()).expect(1);
+    assert!(ran.err.contains("1 cell, at most 3 power cuts, 1 at once (--jobs)"), "{}", ran.err);
+    let one = &promises(&ran)[0];
+    assert_eq!((&one["state"], &one["cuts"], &one["cuts_not_needed"]), (&"lost".into(), &1.into(), &2.into()), "{one}");
+    assert!(place.line("report latest --format text").out.contains("FAIL"));
+    let again = words(one["repeat"].as_str().unwrap());
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    let repeated = place.run(&[&again[..], &["--json", "--quiet", "--jobs", "1"]].concat()).expect(1);
+    let again = &promises(&repeated)[0];
+    assert_eq!((&again["state"], &again["cuts"], &again["repeat"]), (&"lost".into(), &1.into(), &one["repeat"]));
+    // How often it breaks is counted by all tries of the moment.
+    assert!(one["repeat"].as_str().unwrap().ends_with(" --tries 5"), "{one}");
+}
+
 #[test]
 fn a_run_that_was_killed_goes_on_with_what_it_has() {
     let place = Place::new();
