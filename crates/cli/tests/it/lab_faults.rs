@@ -222,6 +222,31 @@ fn a_replica_is_not_killed_if_none_runs_at_that_moment_and_the_lab_is_whole_afte
     lab.down();
 }
 
+#[test]
+fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_faults_too() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=2"]);
+    lab.does("link", "2 --delay 2ms");
+    lab.does("limit", "2 cpus=1");
+    let faults = [
+        "link all delay=5ms at 20s for 1s",
+        "limit all cpus=0.5 at 20s for 1s",
+        "restart all rolling at 500ms after fault 2",
+    ];
+    let run = breaking(&place, &lab, &faults);
+    lab.does("add", "");
+    let seen = || each(&lab, ["link", "limits"]);
+    let (before, [processes]) = (seen(), each(&lab, ["process"]));
+    assert!(spans(&place).is_empty(), "the node joined too late: {:?}", spans(&place));
+    wait_for("the faults' end", SEEN, || are_healed(&place, 3));
+    assert_eq!(seen(), before);
+    let [restarted] = each(&lab, ["process"]);
+    assert!(restarted.len() == 3 && restarted.iter().all(|process| !processes.contains(process)), "{restarted:?}");
+    run.signal(Signal::INT);
+    run.ended().expect(130);
+    lab.down();
+}
+
 /// Does `work` on a lab of one server, and ends the runs that asked for it. `client` is the server's own client and its
 /// options before a statement. `statements` make a table, read it until the work waits, count those readings, and count
 /// the work's statements.

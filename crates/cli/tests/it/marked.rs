@@ -13,12 +13,18 @@ const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// A server that answers every GET with `answer` and anything else with 200, on a port of its own, until the test ends.
 fn always(answer: &'static str) -> String {
+    slowly(answer, Duration::ZERO)
+}
+
+/// Answers as before, each after `pause`.
+fn slowly(answer: &'static str, pause: Duration) -> String {
     let port = listener(move |stream: TcpStream| {
         let mut replies = stream.try_clone().unwrap();
         let mut reply = "";
         for line in BufReader::new(stream).lines() {
             match line.as_deref() {
                 Ok("") => {
+                    std::thread::sleep(pause);
                     if replies.write_all(reply.as_bytes()).is_err() {
                         return;
                     }
@@ -35,6 +41,13 @@ fn always(answer: &'static str) -> String {
 fn drive(place: &Place, url: &str, more: &[&str]) -> Ran {
     let args = ["drive", "http", "--on", url, "--rate", "100/s", "--clients", "4", "--for", "2s", "--quiet", "--full"];
     place.run(&[&args[..], more].concat())
+}
+
+/// The row of the table of latencies that is about `op`: its cells.
+fn row<'o>(out: &'o str, op: &str) -> Vec<&'o str> {
+    let table = out.split_once("Latency under load").unwrap().1;
+    let line = table.lines().find(|line| line.contains(op)).unwrap_or_else(|| panic!("no {op} in {out}"));
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
 /// Returns the value under `p99`: columns of numbers end where their heads end.
@@ -94,6 +107,21 @@ fn a_server_that_goes_away_for_good_does_not_pass() {
     let ran = place.run(&["drive", "http", "--on", &url, "--clients", "2", "--think", "2ms", "--for", "7s"]);
     server.join().unwrap();
     ran.expect(1).says("FAIL").says("Nothing was answered in the last");
+}
+
+#[test]
+fn a_rate_that_a_store_does_not_carry_is_a_failure_with_the_rate_that_it_did() {
+    let place = Place::new();
+    // Two clients, each answered after 20 ms: at most 100 of 1,000 a second.
+    let url = slowly(FINE, Duration::from_millis(20));
+    let plan = format!(
+        "stores = [\"{url}\"]\n[workload]\nname = \"http\"\n[[phase]]\nname = \"much\"\n\
+         do = \"drive\"\nfor = \"30s\"\nloop = \"open\"\nrate = \"1000/s\"\nclients = 2\nbacklog = \"1s\"\n"
+    );
+    let ran = place.run(&["run", &place.plan(&plan), "-q"]).expect(1);
+    ran.says("FAIL").says("does not carry 1,000/s in phase much").says("throughput was");
+    let ran = place.run(&["report", "latest", "--format", "text"]).expect(0);
+    assert!(row(&ran.out, "all operations").len() > 5, "{}", ran.out);
 }
 
 const PLAN: &str = r#"
