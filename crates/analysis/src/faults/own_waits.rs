@@ -9,11 +9,11 @@ use crate::view::{FailoverView, FormulaState};
 /// Waits that may have made an outage longer than the store did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientWaits {
-    /// None that is known.
+    /// No wait is known.
     No,
-    /// For answers, until the time-out of operations.
+    /// Waits for answers, until the time-out of operations.
     ForAnswers,
-    /// For a connection to the silent server, until the fault was healed or observation ended.
+    /// Waits for a connection to the silent server, until the fault was healed or observation ended.
     ToConnect,
 }
 

@@ -165,13 +165,13 @@ impl FaultView {
 /// Time without an answer after the healing of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AfterHealingView {
-    /// Its length.
+    /// Length.
     pub seconds: f64,
-    /// Time from the end of the healing to its beginning.
+    /// Time from the end of the healing to the beginning.
     pub after_s: f64,
-    /// It lasted until the end of all observations, and was longer.
+    /// True if the time lasted until the end of all observations, and was longer.
     pub open: bool,
-    /// Elections from the healing to its end; `null` if the store does not report terms, or none was held.
+    /// Elections from the healing to the end; `null` if the store does not report terms, or none was held.
     pub elections: Option<u64>,
 }
 
