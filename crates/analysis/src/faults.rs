@@ -206,7 +206,7 @@ fn one(
         outage_open,
         recovered_s,
         recovered_open: recovery == Recovery::Open,
-        missed: missed::goals(facts, goals, (span.begun_ns, first_ns, limit_ns)),
+        missed: missed::goals(facts, goals, (span.begun_ns, until_ns), (first_ns, limit_ns)),
         backlog: backlog::after(facts, (span.begun_ns, until_ns), first_ns, limit_ns),
         failover: failover_of(facts, course, span, limit_ns, recovery).map(|failover| waits.judged(failover)),
         rejected,

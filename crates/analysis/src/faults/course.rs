@@ -157,7 +157,8 @@ impl Course {
     }
 
     fn silent(&self, waits: &Waits, span: &FaultSpan, limit_ns: u64) -> FaultSilenceView {
-        waits.silent(span.begun_ns, self.effect_end_ns(span), limit_ns)
+        let again_ns = self.after_healing(span, limit_ns).map_or(0, |(_, to)| to);
+        waits.silent(span.begun_ns, self.effect_end_ns(span).max(again_ns), limit_ns)
     }
 
     /// Returns the nodes that gave no answers from the beginning of a fault up to `until_ns`; `None` if operations went to

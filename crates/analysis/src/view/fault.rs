@@ -194,7 +194,8 @@ impl AfterHealingView {
 pub struct MissedGoalView {
     /// Name of the goal: `p99`, `read.p99`.
     pub goal: String,
-    /// Time from the beginning of the fault from which on all slices held the goal, to a slice; `null` if none did.
+    /// Time from the beginning of the fault until a slice held the goal again, after all in the effect that missed it;
+    /// `null` if none did.
     pub held_s: Option<f64>,
     /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
     /// end.
