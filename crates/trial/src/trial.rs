@@ -358,6 +358,8 @@ impl TrialRun<'_, '_> {
             rate_per_s: drive.and_then(|drive| drive.pace.rate()?.constant()),
             stages: drive.map_or(Vec::new(), |drive| drive.all_stages().to_vec()),
             op_timeout_ns: drive.map(|drive| drive.op_timeout_ns),
+            connect_timeout_ns: drive
+                .map(|drive| drive.connect_timeout_ns.unwrap_or(self.context.plan.timeouts.setup_ns)),
             finds_warmup: drive.is_some_and(|drive| drive.warmup_is_found),
             start_ns: self.context.sinks.clock.now_ns(),
         }

@@ -4,10 +4,10 @@ use plimsoll_core::TICK_NS;
 use plimsoll_record::data::FaultSpan;
 
 use super::clients;
-use super::ended_ns;
 use super::key_parts::part_waits;
 use super::nodes::NodeWaits;
 use super::waits::Waits;
+use super::{HEALED_NS, ended_ns};
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
@@ -19,6 +19,9 @@ const BACK: f64 = 0.95;
 const BACK_LEAST: f64 = 0.9;
 /// Shortest silence that is unusual: one tick may be empty by chance.
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+/// Shortest silence later than a second after the healing, with throughput back, that may come of the fault: a shorter one
+/// may be noise.
+const AFTERMATH_MIN_NS: u64 = 500_000_000;
 
 /// Throughput after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +74,14 @@ impl Silences {
         Silences { usual_ns, unusual }
     }
 
-    /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
-    /// A silence that is unusual only after `limit_ns` does not come of it.
+    /// Returns the parts of those since `begun_ns` that may come of a fault then. Of one that was unusual before, the rest
+    /// goes on in it. A silence that is unusual only after `limit_ns` does not come of it.
     fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
         // A usual silence may have preceded it.
-        let from_ns = begun_ns.saturating_sub(self.usual_ns);
-        let since = self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to));
+        let usual_since_ns = begun_ns.saturating_sub(self.usual_ns);
+        let rest = move |(from, to): &(u64, u64)| (if *from < usual_since_ns { begun_ns } else { *from }, *to);
+        let since = self.unusual.iter().filter(is_since).map(rest);
         since.filter(move |(from, to)| (*to).min(limit_ns).saturating_sub(*from) > self.usual_ns)
     }
 }
@@ -117,11 +121,28 @@ impl Course {
         }
     }
 
+    /// Returns the silences of a fault's effect that were unusual before `limit_ns`. Its healing may cause long ones for
+    /// some seconds: a node that comes back with a newer term starts an election.
+    fn of_effect(&self, span: &FaultSpan, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> {
+        let effect_end_ns = self.effect_end_ns(span);
+        let aftermath_end_ns = ended_ns(span).map_or(u64::MAX, |ended_ns| ended_ns + HEALED_NS);
+        let is_its = move |(from, to): &(u64, u64)| {
+            *from < effect_end_ns || (*from < aftermath_end_ns && to - from >= AFTERMATH_MIN_NS)
+        };
+        self.silences.between(span.begun_ns, limit_ns).filter(is_its)
+    }
+
     /// Returns the longest silence of a fault's effect that was unusual before `limit_ns`.
     pub(super) fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
-        let effect_end_ns = self.effect_end_ns(span);
-        let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
-        silences.max_by_key(|(from, to)| to - from)
+        self.of_effect(span, limit_ns).max_by_key(|(from, to)| to - from)
+    }
+
+    /// Returns the longest such silence that began after the healing; `None` without a long one, and for a fault that is over
+    /// at once.
+    pub(super) fn after_healing(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
+        let healed_ns = span.healing_ns.and(span.healed_ns)?;
+        let is_after = |(from, to): &(u64, u64)| *from >= healed_ns && to - from >= AFTERMATH_MIN_NS;
+        self.of_effect(span, limit_ns).filter(is_after).max_by_key(|(from, to)| to - from)
     }
 
     /// Returns the parts of the keys that were silent in a fault's effect and, unusually, before `limit_ns`; `None` if they
@@ -136,7 +157,8 @@ impl Course {
     }
 
     fn silent(&self, waits: &Waits, span: &FaultSpan, limit_ns: u64) -> FaultSilenceView {
-        waits.silent(span.begun_ns, self.effect_end_ns(span), limit_ns)
+        let again_ns = self.after_healing(span, limit_ns).map_or(0, |(_, to)| to);
+        waits.silent(span.begun_ns, self.effect_end_ns(span).max(again_ns), limit_ns)
     }
 
     /// Returns the nodes that gave no answers from the beginning of a fault up to `until_ns`; `None` if operations went to
@@ -155,8 +177,8 @@ impl Course {
         (at_ns <= until_ns).then_some(at_ns)
     }
 
-    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. A fall that only windows
-    /// with the next fault show is the next one's.
+    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. `outage` is the last silence of
+    /// the effect that counts. A fall that only windows with the next fault show is the next one's.
     pub(super) fn recovery(
         &self,
         span: &FaultSpan,
@@ -188,15 +210,14 @@ impl Course {
         };
         // Backwards: the first window after each that is too low.
         let (mut low_ns, mut back_ns) = (u64::MAX, None);
+        let silent_until_ns = outage.map_or(0, |(_, to)| to);
         for (tick, is_back) in windows.iter().skip(fallen).rev() {
             if !is_back {
                 low_ns = tick.start_ns;
-            } else if tick.answered > 0 && low_ns - tick.start_ns > WINDOW_NS {
+            } else if tick.answered > 0 && tick.start_ns >= silent_until_ns && low_ns - tick.start_ns > WINDOW_NS {
                 back_ns = Some(tick.start_ns);
             }
         }
-        // A window may begin in an outage, and have enough answers after it.
-        let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
-        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
+        back_ns.map_or(Recovery::Open, Recovery::Back)
     }
 }

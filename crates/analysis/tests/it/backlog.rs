@@ -51,3 +51,23 @@ fn a_backlog_that_the_next_fault_met_was_not_worked_off_before() {
     assert_eq!((backlogs[0].most, backlogs[0].gone_s, backlogs[0].observed_s), (2_392, None, 4.0));
     assert_eq!((backlogs[1].most, backlogs[1].gone_s), (1_100, Some(4.0)));
 }
+
+#[test]
+fn work_that_is_owed_later_than_the_effect_of_a_fault_is_not_its_backlog() {
+    let one = only(&with_backlog([792, 1_592, 2_392, 1_900, 1_100, 300, 3, 900, 3]));
+    let backlog = one.backlog.unwrap();
+    assert_eq!((backlog.most, backlog.gone_s), (2_392, Some(7.0)));
+    assert_eq!(only(&with_backlog([3, 3, 3, 3, 3, 3, 3, 900, 3])).backlog, None);
+}
+
+#[test]
+fn a_backlog_that_was_dropped_when_the_phase_was_cut_short_was_not_worked_off() {
+    let mut run = with_backlog([792, 1_592, 2_392, 2_400, 2_400, 2_400, 2_400, 2_400, 0]);
+    let last = &mut run.trials[0].phases[0].slices[13];
+    last.histograms.clear();
+    last.ticks.iter_mut().for_each(|tick| tick.answered = 0);
+    let one = only(&run);
+    let backlog = one.backlog.unwrap();
+    assert_eq!((backlog.most, backlog.gone_s, backlog.observed_s), (2_400, None, 9.0));
+    assert!(one.sentence.contains("not worked off within 9.00 s"), "{}", one.sentence);
+}

@@ -362,7 +362,7 @@ fn repeats_of_a_fault_without_an_end_are_longer_than_they_were_observed() {
     let outage = one.outage.as_ref().unwrap();
     assert_eq!(
         (outage.open, outage.most_s, outage.words(number::seconds)),
-        (2, None, ["> 6.02 s", "> 9.01 s", "> 12.0 s"].map(str::to_owned))
+        (2, None, ["> 6.00 s", "> 9.00 s", "> 12.0 s"].map(str::to_owned))
     );
     // The second fault began before throughput was back.
     assert_eq!(one.recovered.as_ref().and_then(|recovered| recovered.above_s.most), Some(6.0));

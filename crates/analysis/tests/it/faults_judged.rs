@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::line::{LineFold, LineSpec, Purpose};
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{GoalState, RunView, RungState, VerdictState};
+use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, LedgerCheck, PhaseResult, ResultName, Run};
 
@@ -242,17 +242,7 @@ fn a_load_step_of_several_faults_was_noticed_when_that_with_the_longest_outage_w
 
 #[test]
 fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_it_held_again() {
-    let slow = |from: usize, to: usize, of: Option<&str>| {
-        let mut run = ticked(20, |_| (10, 0));
-        fault(&mut run, PAUSE, 8_000, Some(9_000));
-        let what = GoalKind::named("p99").unwrap();
-        run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
-        // One in twenty.
-        for slice in &mut run.trials[0].phases[0].slices[from..to] {
-            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
-        }
-        only(&run)
-    };
+    let slow = |from: usize, to: usize, of: Option<&str>| slow_again(from, to, 20, of);
     let one = slow(8, 12, None);
     let [goal] = one.missed.as_slice() else { panic!("{one:?}") };
     assert_eq!((goal.goal.as_str(), goal.held_s, goal.observed_s), ("p99", Some(5.0), 12.0));
@@ -262,6 +252,24 @@ fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_i
     assert!(one.sentence.contains("p99 not within its goal for 12.0 s"), "{}", one.sentence);
     assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
     assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
+    // A slice that misses it much later has another cause.
+    assert_eq!(slow_again(8, 12, 16, None).missed[0].held_s, Some(5.0));
+    assert!(slow_again(8, 8, 16, None).missed.is_empty());
+}
+
+/// A pause from 8 to 9 s with a goal that slices from `from` to `to`, and the one at `again`, miss.
+fn slow_again(from: usize, to: usize, again: usize, of: Option<&str>) -> FaultView {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, PAUSE, 8_000, Some(9_000));
+    let what = GoalKind::named("p99").unwrap();
+    run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
+    for (at, slice) in run.trials[0].phases[0].slices.iter_mut().enumerate() {
+        // One in twenty.
+        if (from..to).contains(&at) || at == again {
+            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
+        }
+    }
+    only(&run)
 }
 
 #[test]

@@ -99,6 +99,8 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         (false, _) => body.table(each),
     }
     body.list(Tone::Bad, view.fault_losses.iter().map(|one| &one.sentence));
+    let notes: BTreeSet<&String> = view.faults.iter().flat_map(|one| &one.notes).collect();
+    body.list(Tone::Plain, notes);
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(
         Tone::Bad,

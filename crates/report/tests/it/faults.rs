@@ -320,3 +320,15 @@ fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
     let text = plimsoll_report::terminal(&plimsoll_analysis::view(&faulted::killed_primary()), false, 200);
     assert!(!text.contains("  formula"), "{text}");
 }
+
+#[test]
+fn sentences_about_several_faults_stand_once_below_the_table() {
+    let mut found = view(&faulted::killed_primary());
+    let note = "Clients wait up to 15.0 s to connect";
+    found.faults[0].notes = vec![note.to_owned()];
+    let again = found.faults[0].clone();
+    found.faults.push(again);
+    for text in [plimsoll_report::terminal(&found, false, 180), plimsoll_report::markdown(&found)] {
+        assert_eq!(text.matches(note).count(), 1, "{text}");
+    }
+}
