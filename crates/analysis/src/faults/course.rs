@@ -199,15 +199,16 @@ impl Course {
         let last_ns = windows.last().map_or(0, |(tick, _)| tick.start_ns);
         let is_held = |at_ns: u64| {
             let low_ns = lows.get(lows.partition_point(|low_ns| *low_ns < at_ns));
-            at_ns <= last_ns && low_ns.is_none_or(|low_ns| low_ns - at_ns > WINDOW_NS)
+            low_ns.is_none_or(|low_ns| low_ns - at_ns > WINDOW_NS)
         };
-        // An open loop owes what was due, and answers it in a burst that may fill a window from before it.
+        // An open loop owes what was due, and answers it in a burst that may fill a window from before it. That window
+        // still begins the second in which none is low: noise after the burst would defer the time else.
         let begin_ns = |(first, tick): (usize, &TickAt)| match after.behind(first, back_per_s) {
             (behind, until_ns) if self.behind_max.is_some_and(|usual| behind > usual) => until_ns,
             _ => tick.start_ns,
         };
         let answered = after.iter().enumerate().skip(fallen).filter(|(_, tick)| tick.answered > 0);
-        let back_ns = answered.filter(|(_, tick)| is_held(tick.start_ns)).map(begin_ns).find(|at_ns| is_held(*at_ns));
+        let back_ns = answered.filter(|(_, tick)| is_held(tick.start_ns)).map(begin_ns).find(|at_ns| *at_ns <= last_ns);
         // A window may begin in an outage, and have enough answers after it.
         let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
         back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
