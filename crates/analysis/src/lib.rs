@@ -120,6 +120,7 @@ mod watched;
 use plimsoll_record::data;
 
 pub use crate::latency::Times;
+pub use crate::name::LOAD_STEP;
 use crate::phase::PhaseFacts;
 pub use crate::summary::PROMISES_MAX;
 pub use crate::view::RunView;

@@ -47,6 +47,8 @@ pub(super) struct Course {
     failed_max: u32,
     /// Answers a second from which throughput is back.
     back_per_s: Option<f64>,
+    /// Most answers by which a usual window falls behind that rate on its way; `None` in a closed loop.
+    behind_max: Option<f64>,
     /// Waits of the parts of the keys; `None` if they are not known.
     parts: Option<Waits>,
     /// Waits of the clients; `None` if they were not looked for.
@@ -96,13 +98,20 @@ impl Course {
         let rates = before.rates();
         let usual_per_s = stat::median(&rates).filter(|_| header.stages.is_empty());
         let scheduled_per_s = header.rate_per_s.filter(|_| facts.open_loop).unwrap_or(f64::INFINITY);
+        let windows = 0..rates.len();
         let low_per_s = interval::percentiles(rates).map_or(f64::INFINITY, |(low, _)| low);
         let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
+        let back_per_s = usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0);
+        let behind_max = back_per_s.filter(|_| facts.open_loop).map(|back_per_s| {
+            let behind = windows.map(|first| before.behind(first, back_per_s).0).collect();
+            interval::percentiles(behind).map_or(0.0, |(_, high)| high)
+        });
         Some(Course {
             silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
             empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
             failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
-            back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
+            back_per_s,
+            behind_max,
             parts: part_waits(facts, first_ns),
             clients: clients::waits(facts, first_ns),
             nodes: NodeWaits::of(facts, first_ns),
@@ -208,16 +217,23 @@ impl Course {
                 (true, None) => Recovery::NotKnown,
             };
         };
-        // Backwards: the first window after each that is too low.
-        let (mut low_ns, mut back_ns) = (u64::MAX, None);
+        let lows: Vec<u64> = windows.iter().filter(|(_, is_back)| !is_back).map(|(tick, _)| tick.start_ns).collect();
+        let last_ns = windows.last().map_or(0, |(tick, _)| tick.start_ns);
+        let is_held = |at_ns: u64| {
+            let low_ns = lows.get(lows.partition_point(|low_ns| *low_ns < at_ns));
+            low_ns.is_none_or(|low_ns| low_ns - at_ns > WINDOW_NS)
+        };
+        // An open loop owes what was due, and answers it in a burst that may fill a window from before it. That window
+        // still begins the second in which none is low: noise after the burst would defer the time else.
+        let begin_ns = |(first, tick): (usize, &TickAt)| match after.behind(first, back_per_s) {
+            (behind, until_ns) if self.behind_max.is_some_and(|usual| behind > usual) => until_ns,
+            _ => tick.start_ns,
+        };
+        // A window may begin in an outage, and have enough answers after it.
         let silent_until_ns = outage.map_or(0, |(_, to)| to);
-        for (tick, is_back) in windows.iter().skip(fallen).rev() {
-            if !is_back {
-                low_ns = tick.start_ns;
-            } else if tick.answered > 0 && tick.start_ns >= silent_until_ns && low_ns - tick.start_ns > WINDOW_NS {
-                back_ns = Some(tick.start_ns);
-            }
-        }
+        let answered = after.iter().enumerate().skip(fallen).filter(|(_, tick)| tick.answered > 0);
+        let held = answered.filter(|(_, tick)| tick.start_ns >= silent_until_ns && is_held(tick.start_ns));
+        let back_ns = held.map(begin_ns).find(|at_ns| *at_ns <= last_ns);
         back_ns.map_or(Recovery::Open, Recovery::Back)
     }
 }

@@ -4,7 +4,8 @@ use plimsoll_analysis::view;
 use plimsoll_analysis::view::FaultView;
 use plimsoll_record::data::Run;
 
-use crate::faulted::{KILL, PAUSE, fault, ticked};
+use crate::faulted::{KILL, PAUSE, fault, open_loop, ticked};
+use crate::faults::near;
 
 #[track_caller]
 fn only(run: &Run) -> FaultView {
@@ -70,4 +71,27 @@ fn a_backlog_that_was_dropped_when_the_phase_was_cut_short_was_not_worked_off() 
     let backlog = one.backlog.unwrap();
     assert_eq!((backlog.most, backlog.gone_s, backlog.observed_s), (2_400, None, 9.0));
     assert!(one.sentence.contains("not worked off within 9.00 s"), "{}", one.sentence);
+}
+
+/// An open loop of 200 operations a second. From 5 s up to the tick `until` a tenth of them is answered, and the others in
+/// a burst after it.
+fn with_burst(seconds: u64, until: u64) -> FaultView {
+    let answered = |tick: u64| match tick {
+        tick if tick < 500 || tick >= until + 45 => [0, 4, 1, 3, 2][tick as usize % 5],
+        tick if tick < until => u32::from(tick.is_multiple_of(5)),
+        _ => 18,
+    };
+    let mut run = ticked(seconds, |tick| (answered(tick), 0));
+    open_loop(&mut run);
+    run.trials[0].phases[0].header.rate_per_s = Some(200.0);
+    fault(&mut run, PAUSE, 5_000, Some(9_000));
+    only(&run)
+}
+
+#[test]
+fn throughput_is_not_back_before_the_burst_in_which_a_backlog_is_worked_off() {
+    near(with_burst(20, 900).recovered_s, 4.0);
+    // No second is seen after the beginning of the burst.
+    let one = with_burst(10, 990);
+    assert_eq!((one.recovered_s, one.recovered_open), (None, true));
 }

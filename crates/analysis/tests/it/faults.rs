@@ -2,11 +2,10 @@
 
 use plimsoll_analysis::view::{FaultView, VerdictState};
 use plimsoll_analysis::{number, view};
-use plimsoll_core::Measure;
 use plimsoll_core::pace::Stage;
 use plimsoll_record::data::{About, FaultKind, Run};
 
-use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked, without_end};
+use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, open_loop, ticked, without_end};
 use crate::stall::act;
 use crate::study::SECOND_NS;
 
@@ -258,11 +257,7 @@ fn in_an_open_loop_throughput_is_back_at_the_scheduled_rate() {
         800..900 => (0, 0),
         _ => (8, 0),
     });
-    for slice in &mut run.trials[0].phases[0].slices {
-        let mut response = slice.histograms.clone();
-        response.iter_mut().for_each(|one| one.measure = Measure::Response);
-        slice.histograms.extend(response);
-    }
+    open_loop(&mut run);
     fault(&mut run, KILL, 8_000, Some(9_000));
     assert_eq!((only(&run).recovered_s, only(&run).recovered_open), (None, true), "8 of 10 answers");
     run.trials[0].phases[0].header.rate_per_s = Some(800.0);

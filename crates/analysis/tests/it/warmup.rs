@@ -1,9 +1,9 @@
 //! A warm-up that the plan leaves to be found: what is left out, and what is said where nothing was.
 
-use plimsoll_analysis::view;
 use plimsoll_analysis::view::{PhaseView, RunView};
+use plimsoll_analysis::{LOAD_STEP, view};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{Goal, GoalKind, Run};
+use plimsoll_record::data::{Goal, GoalKind, Purpose, Run};
 
 use crate::driven::{START_S, driven};
 
@@ -54,6 +54,16 @@ fn a_warm_up_that_the_plan_does_not_want_found_counts_and_is_warned_of() {
     assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 50.0);
     assert_eq!((phase(&view).rate_with_warmup_per_s, view.plots.bands[0].warmup_end_s), (None, None));
     assert!(view.warnings.iter().any(|warning| warning.text.contains("throughput settled after 10")), "{view:?}");
+}
+
+#[test]
+fn a_warning_about_a_load_step_names_it_by_its_number() {
+    let mut run = driven(&ramp(10, 40));
+    run.trials[0].header.labels.insert(LOAD_STEP.to_owned(), "3".to_owned());
+    run.trials[0].phases[0].header.rung = Some(Purpose::Climb);
+    let warnings = view(&run).warnings;
+    let is_it = |text: &str| text.starts_with("fjall, load step 3: ") && text.contains("throughput settled after 10");
+    assert!(warnings.iter().any(|warning| is_it(&warning.text)), "{warnings:?}");
 }
 
 #[test]
