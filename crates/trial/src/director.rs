@@ -109,7 +109,7 @@ pub(crate) fn no_request_met(fault: Fault) -> TrialError {
     let request = match fault {
         Fault::Eio { on, .. } | Fault::Delay { on, .. } => on.to_string(),
         Fault::IgnoreFlushes => "flush".to_owned(),
-        Fault::Full => "write".to_owned(),
+        Fault::Full => "write that makes a file longer".to_owned(),
         Fault::BitRot { .. } => "read".to_owned(),
         Fault::Speed { .. } => "request".to_owned(),
     };

@@ -606,7 +606,7 @@ fn a_fault_of_a_disk_that_no_request_met_names_the_request_that_was_missing() {
         ("eio read once", "read"),
         ("delay write 500 0 1", "write"),
         ("ignore-flushes", "flush"),
-        ("full", "write"),
+        ("full", "write that makes a file longer"),
         ("bit-rot 1 0.5", "read"),
         ("speed 8000 150000000 single", "request"),
     ] {
