@@ -12,6 +12,7 @@ mod key_parts;
 mod lost;
 mod missed;
 mod nodes;
+mod observed;
 mod repeats;
 mod stale;
 mod unknown;
@@ -29,6 +30,7 @@ use crate::phase::{PhaseFacts, Quantity};
 use crate::view::{FailoverView, FaultView, PhaseView};
 use course::{Course, Recovery};
 pub use lost::losses;
+pub use observed::not_observed;
 pub use repeats::repeats;
 
 /// Delay of a fault, in seconds, from which its sentence reports it.
@@ -141,7 +143,10 @@ fn one(
     // The tick in which the next fault began has effects of that one.
     let limit_ns = next_ns.map_or(end_ns, |next_ns| tick_ns(facts, next_ns));
     let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
+    let left_s = observed::left_s(span, planned_end_ns);
+    // That no silence was seen means nothing then.
     let outage = course.map(|course| course.outage(span, limit_ns));
+    let outage = outage.filter(|outage| outage.is_some() || observed::is_observed(left_s));
     // One that is not over when the next begins may end with that one.
     let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), next_ns, end_ns));
     let recovered_s = match recovery {
@@ -176,6 +181,7 @@ fn one(
         error: span.error.clone(),
         is_skipped: span.is_skipped(),
         observed_s: since_s(planned_end_ns),
+        left_s,
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_ns,
         outage_s,
@@ -323,6 +329,9 @@ pub fn sentence(view: &FaultView) -> String {
     };
     let mut effects: Vec<String> = Vec::new();
     match view.outage_s {
+        None if !observed::is_observed(view.left_s) => {
+            effects.push("its effect was not observed: the load ended then".to_owned());
+        }
         None => effects.push("its effect on clients was not counted".to_owned()),
         Some(_) if view.is_unnoticed() => effects.push("no client noticed".to_owned()),
         Some(_) if view.noticed_s.is_none() => effects.push("no operation failed".to_owned()),
