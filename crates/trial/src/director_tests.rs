@@ -459,7 +459,7 @@ fn a_repeat_waits_while_an_earlier_one_still_holds_its_node() {
 
 #[test]
 fn after_the_users_stop_private_servers_are_not_made_whole_and_those_of_a_lab_are() {
-    for (is_lab, wanted) in [(false, &["kill 1", "start 1"][..]), (true, &["kill 1", "start 1", "start all"])] {
+    for (is_lab, wanted) in [(false, &["kill 1", "start 1"][..]), (true, &["kill 1", "start 1", "start all"][..])] {
         let user_stop = Arc::new(AtomicBool::new(true));
         let stopped = Noted { user_stop, is_lab, ..Noted::default() };
         let done = Directing::of(stopped, &["kill node 1 at 100ms for 5s"], Some(10_000), 500);

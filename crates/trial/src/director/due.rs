@@ -293,9 +293,9 @@ impl Director<'_> {
     }
 
     /// Waits until a fault is due, no change of servers [delays](ServerChange::delays) it, no earlier repeat holds its
-    /// nodes, and the same command of the user is not in effect. Returns the nodes that it names then, or the error of that question, the change if the
-    /// fault is one, and its command; `None` if `over` was closed before. Later faults are delayed by as much, so that
-    /// they stay as far apart as planned.
+    /// nodes, and the same command of the user is not in effect. Returns the nodes that it names then, or the error of
+    /// that question, the change if the fault is one, and its command; `None` if `over` was closed before. Later faults
+    /// are delayed by as much, so that they stay as far apart as planned.
     fn wait(&self, one: &Occurrence<'_>, planned: Planned, start_ns: u64, over: &Receiver<()>) -> Option<Due<'_>> {
         let what = &one.fault.what;
         let due_ns = |delay_ns: u64| start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
