@@ -14,6 +14,7 @@ mod lost;
 mod missed;
 mod nodes;
 mod notes;
+mod observed;
 mod own_waits;
 mod repeats;
 mod stale;
@@ -33,6 +34,7 @@ use crate::view::{AfterHealingView, FailoverView, FaultView, PhaseView};
 use course::{Course, Recovery};
 use failed::Failed;
 pub use lost::losses;
+pub use observed::not_observed;
 use own_waits::ClientWaits;
 pub use repeats::repeats;
 
@@ -158,7 +160,10 @@ fn one(
     // The tick in which the next fault began has effects of that one.
     let limit_ns = next_ns.map_or(end_ns, |next_ns| tick_ns(facts, next_ns));
     let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
+    let left_s = observed::left_s(span, planned_end_ns);
+    // That no silence was seen means nothing then.
     let outage = course.map(|course| course.outage(span, limit_ns));
+    let outage = outage.filter(|outage| outage.is_some() || observed::is_observed(left_s));
     let after_healing = course.and_then(|course| course.after_healing(span, limit_ns));
     let last = outage.flatten().into_iter().chain(after_healing).max_by_key(|(_, to)| *to);
     // One that is not over when the next begins may end with that one.
@@ -199,6 +204,7 @@ fn one(
         error: span.error.clone(),
         is_skipped: span.is_skipped(),
         observed_s: since_s(planned_end_ns),
+        left_s,
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_ns,
         outage_s,
@@ -330,6 +336,9 @@ pub fn sentence(view: &FaultView) -> String {
     };
     let mut effects: Vec<String> = Vec::new();
     match view.outage_s {
+        None if !observed::is_observed(view.left_s) => {
+            effects.push("its effect was not observed: the load ended then".to_owned());
+        }
         None => effects.push("its effect on clients was not counted".to_owned()),
         Some(_) if view.is_unnoticed() => effects.push("no client noticed".to_owned()),
         Some(_) if view.noticed_s.is_none() => effects.push("no operation failed".to_owned()),

@@ -401,11 +401,13 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
     });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
     // Of a goal on what could not be read the ledger's own sentence says it.
-    let is_moved = |place: &GoalTrial| place.state == GoalState::Undecided && place.got.is_some();
+    let is_moved =
+        |place: &GoalTrial| place.state == GoalState::Undecided && (place.got.is_some() || place.late.is_some());
     let missed = places.filter(|(_, place)| is_moved(place)).map(|(goal, place)| {
-        let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
+        let (text, wanted) = (&goal.text, &goal.wanted);
+        let got = place.got.map_or_else(String::new, |_| format!("it was {}, but ", place.got_text));
         let late = place.late.as_deref().unwrap_or("the generator was late");
-        format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
+        format!("Whether {text} is {wanted} in {} is undecided: {got}{late}", place.place)
     });
     too_few.chain(missed).chain(not_carried).collect()
 }

@@ -82,6 +82,21 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 }
 
 #[test]
+fn repeats_have_a_least_interval_and_none_begins_just_before_the_end() {
+    for text in ["reset all at 1s every 1ns", "kill node 1 at 1s for 10ms every 20ms", "reset all at 1s every 99ms"] {
+        let (what, help) = PlannedFault::parse(text).unwrap_err();
+        assert!(what.ends_with(" is too short: repeats are 100ms apart at least"), "{text}: {what}");
+        assert_eq!(help.as_deref(), Some("write every 100ms, or more"));
+    }
+    let most = fault("reset all at 1s every 100ms");
+    assert_eq!((most.repeats(S), most.repeats(2 * S), most.repeats(201 * S)), (0, 10, 2_000));
+    assert_eq!((most.moments(None, 1).len(), most.moments(Some(201 * S), 1).len()), (REPEATS_MAX, REPEATS_MAX));
+    let begun = moments("reset all at 1s every 100ms", Some(2 * S));
+    assert!(begun.iter().all(|(at, _)| at + OBSERVED_LEAST_NS <= 2 * S), "{begun:?}");
+    assert_eq!(fault("reset all at 1s").repeats(100 * S), 0);
+}
+
+#[test]
 fn repeated_faults_of_one_interval_stay_as_far_apart_as_at_first_and_others_do_not() {
     let offsets = |text: &str, first_s: u64, every_s: u64| -> Vec<u64> {
         let all = moments(text, Some(600 * S)).into_iter().zip(0..);

@@ -157,7 +157,7 @@ impl TrialRun<'_, '_> {
         }
         // Nothing when its answer is not needed any more.
         let counted = match self.cycles() {
-            Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
+            Err(error) if self.context.is_of_stop(&error) => Ok(BTreeMap::new()),
             // A cluster may not have come to itself yet.
             Err(error) if !drive.faults.is_empty() => self.said(error.line(), end).map(|()| BTreeMap::new()),
             // A node that others have ended, while the rest of the cluster works.

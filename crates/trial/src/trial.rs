@@ -322,7 +322,7 @@ impl TrialRun<'_, '_> {
         let result = result.or_else(|error| self.answered(error, &mut end));
         end.end_ns = sinks.clock.now_ns();
         // An answer that was not waited for any more is no error of the phase: the user wanted its end.
-        let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
+        let result = result.or_else(|error| if self.context.is_of_stop(&error) { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
             (end.state, end.overloaded) = (PhaseState::Failed(error.line()), false);
         } else if end.state == PhaseState::Complete && self.context.is_stopped() {

@@ -35,11 +35,14 @@ pub struct FaultView {
     pub is_skipped: bool,
     /// Time for which effects were observed: up to the planned end of the phase.
     pub observed_s: f64,
+    /// Time of load that was left after the fault had taken effect, of one that ends by itself after its beginning.
+    #[serde(skip)]
+    pub left_s: f64,
     /// Time until the first failed operation or unusual silence, to 10 ms; `null` if no client noticed anything, or
     /// without ticks.
     pub noticed_s: Option<f64>,
     /// Longest time without an answered operation; 0 if it was not longer than before the first fault, `null` without
-    /// ticks.
+    /// ticks, and if less than 0.1 s of load was left to observe one.
     pub outage_s: Option<f64>,
     /// Beginning of that time on the run's clock; `null` without an outage.
     pub outage_at_s: Option<f64>,

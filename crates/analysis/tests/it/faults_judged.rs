@@ -89,6 +89,35 @@ fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
 }
 
 #[test]
+fn a_goal_on_faults_is_undecided_if_the_load_ended_before_their_effects_could_be_seen() {
+    let kinds = [(GoalKind::Outage, 5e8), (GoalKind::Outage, 0.0), (GoalKind::Recovery, 5e9)];
+    for (at_ms, is_seen) in [(19_999, [false; 3]), (19_700, [false, true, false]), (18_000, [true; 3])] {
+        for ((what, limit), is_seen) in kinds.into_iter().zip(is_seen) {
+            let mut run = ticked(21, |_| (10, 0));
+            run.trials[0].phases[0].slices[20].drain = true;
+            fault(&mut run, KILL, at_ms, Some(20_700));
+            run.header.goals = vec![Goal { what, of: None, limit, unit: "ns".into() }];
+            let found = view(&run);
+            let wanted = if is_seen { GoalState::Held } else { GoalState::Undecided };
+            assert_eq!(found.goals[0].state, wanted, "{at_ms} {what:?}");
+            if !is_seen {
+                assert_eq!(found.verdict.state, VerdictState::Undecided, "{}", found.verdict.sentence);
+                let words = "the effect of kill of node 1, the primary was not observed: ";
+                assert!(found.verdict.sentence.contains(words), "{}", found.verdict.sentence);
+            }
+        }
+    }
+    // One repeat that was observed is enough, and a fault that failed has an error of its own.
+    let mut run = ticked(20, |_| (10, 0));
+    run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 5e8, unit: "ns".into() }];
+    [5_000, 19_990].into_iter().for_each(|at_ms| fault(&mut run, KILL, at_ms, Some(at_ms + 5)));
+    assert_eq!(view(&run).goals[0].state, GoalState::Held);
+    let late = &view(&run).faults[1];
+    let words = "its effect was not observed: the load ended then";
+    assert!(late.outage_s.is_none() && late.sentence.contains(words), "{}", late.sentence);
+}
+
+#[test]
 fn errors_of_a_fault_may_go_on_for_some_seconds_after_it() {
     let mut run = killed_primary();
     failing(&mut run, 12, 600, Outcome::Rejected);

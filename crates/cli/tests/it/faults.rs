@@ -212,6 +212,18 @@ fn links_are_slow_during_their_fault_and_as_before_afterwards() {
 }
 
 #[test]
+fn an_interrupt_while_a_server_is_away_is_no_error() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=100", "--on", "etcd", "--set", "etcd.nodes=3", "--for", "600s", "-q"];
+    let run = place.recording(&[&line[..], &["--think", "2ms", "--fault", "kill node 1 at 1s"]].concat());
+    let faults = || place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+    let is_taken = || faults().is_some_and(|run| run.faults().any(|span| span.taken_ns.is_some()));
+    wait_for("the fault", Duration::from_secs(200), is_taken);
+    run.signal(Signal::INT);
+    run.ended().expect(130);
+}
+
+#[test]
 fn an_interrupt_heals_all_faults() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=100", "--on", "postgres", "--for", "600s", "-q"];
