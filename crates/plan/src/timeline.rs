@@ -322,6 +322,10 @@ impl PlannedFault {
         if drawn.is_some() {
             drawn::has_end(&what, lasts)?;
         }
+        if lasts.is_some_and(|lasts| lasts == FaultTime::default()) {
+            let help = Some("write how long it lasts, for 3s, or leave `for` out".to_owned());
+            return Err(("`for` needs a time above 0".to_owned(), help));
+        }
         let every_ns = match every {
             None => None,
             Some(_) if at_ops.is_some() || when.is_some() || after.is_some() => {

@@ -135,6 +135,23 @@ fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
 }
 
 #[test]
+fn words_of_other_tools_and_misspelt_ones_name_those_that_are_meant() {
+    for (text, what, help) in [
+        ("partition primary at 1s", "unknown fault `partition`", "write `cut` for it; faults: kill, stop"),
+        ("kil primary at 1s", "unknown fault `kil`", "did you mean `kill`? faults: kill, stop"),
+        ("kill leader at 1s", "`leader` names no nodes", "did you mean `primary`? write \"kill node 2\""),
+        ("cut primray from clients at 1s", "`primray from clients` names no nodes", "did you mean `primary`? write"),
+        ("pause random at 1s", "`random` names no nodes", "write \"pause node 2\", \"pause nodes 1,2\", or primary"),
+        ("kill primary at 1s for 0s", "`for` needs a time above 0", "write how long it lasts, for 3s"),
+        ("kill primary at 1s for 0%", "`for` needs a time above 0", "write how long it lasts, for 3s"),
+    ] {
+        let (got, advice) = PlannedFault::parse(text).unwrap_err();
+        assert_eq!(got, what, "{text}");
+        assert!(advice.as_ref().is_some_and(|advice| advice.starts_with(help)), "{text}: {advice:?}");
+    }
+}
+
+#[test]
 fn faults_that_change_the_same_thing_at_once_are_found() {
     let found = |texts: &[&str]| {
         let faults: Vec<PlannedFault> = texts.iter().map(|text| fault(text)).collect();

@@ -12,6 +12,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
+use plimsoll_plan::show_ns;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
@@ -216,8 +217,14 @@ impl TrialRun<'_, '_> {
             if self.directed.has_disk_fault {
                 self.servers_state.hurt();
             } else if result.stop == StopReason::Backlog {
-                let what = "the load was cut short during a fault: set a larger `backlog` to drive it to its end";
-                end.remarks.push((About::NotDone, what.to_owned()));
+                let mut what =
+                    "the load was cut short during a fault: set a larger `backlog` to drive it to its end".to_owned();
+                // All clients may wait for servers that are gone, while others would answer.
+                if drive.op_timeout_ns >= drive.backlog_ns {
+                    let timeout = show_ns(drive.op_timeout_ns);
+                    what += &format!(", or an `op_timeout` shorter than {timeout}, for which clients waited at most");
+                }
+                end.remarks.push((About::NotDone, what));
             }
             self.said(text, end)?;
         }

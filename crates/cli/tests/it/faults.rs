@@ -506,7 +506,9 @@ fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change(
          fault = \"pause all at 2s for 3s\"\n",
     );
     let ran = place.run(&["run", &plan, "-q"]).expect(11);
-    ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
+    let ran =
+        ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
+    ran.says("or an `op_timeout` shorter than");
 }
 
 #[test]

@@ -28,6 +28,8 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     let wanted =
         ["kill of node 1, the primary", "108.00 s", "5.00 ms", "20.0 ms", "1.37 s", "1.37 s", "0", "8", "1.30 s"];
     assert_eq!(row(&text), wanted);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("observation ended; the phase began at 100.00 s fault at took"), "{text}");
     assert!(plimsoll_report::terminal_short(&view, false, 100, 34).0.contains("\nFaults  "));
     let markdown = plimsoll_report::markdown(&view);
     let cells = format!("| {} |", wanted.join(" | "));
