@@ -165,9 +165,12 @@ impl PrivateServer {
     /// Starts a program and leaves it running.
     ///
     /// # Errors
-    /// `Usage` if a program runs already, or an argument has a zero byte; otherwise the error of executing it.
+    /// `Usage` if a program runs already, or an argument has a zero byte; `Broken` if the supervisor was killed;
+    /// otherwise the error of executing it.
     pub fn start(&mut self, launch: &Launch) -> Result<u32, StoreError> {
         if let Some(running) = &self.running {
+            // Without a supervisor the ending of a program is not known.
+            self.supervisor.check()?;
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
         }
         let Launch { program, arguments, .. } = launch;

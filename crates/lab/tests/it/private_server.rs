@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_lab::{Cluster, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
+use rustix::process::{Pid, Signal};
 
 use crate::{base, wait_for};
 
@@ -268,6 +269,28 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     assert!(kept.starts_with(base.path().join("logs")) && kept.to_str().unwrap().contains("/server-"), "{next}");
     server.close().unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), "all was well\nthen it was not\n");
+}
+
+#[test]
+fn a_supervisor_that_was_killed_is_named_by_all_that_follows() {
+    let base = base();
+    let mut server = server(base.path());
+    let pid = start_shell(&mut server, "sleep 100");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let supervisor = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    rustix::process::kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    let mut errors = Vec::new();
+    wait_for("the end of its program", BOUND, || {
+        errors.extend(server.check().err());
+        !errors.is_empty()
+    });
+    errors.push(server.start(&shell("sleep 100")).unwrap_err());
+    errors.push(server.stop(StopSignal::Term, BOUND).unwrap_err());
+    for error in errors {
+        assert_eq!(error.kind, StoreErrorKind::Broken);
+        assert_eq!(error.what, "the supervisor of the private server was killed or does not reply");
+        assert!(error.next.is_some_and(|next| next.starts_with("run again")));
+    }
 }
 
 #[test]
