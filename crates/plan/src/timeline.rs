@@ -444,6 +444,11 @@ impl PlannedFault {
     }
 }
 
+/// Returns true if the text of a fault has commands of the user.
+pub fn is_command(text: &str) -> bool {
+    commands::split(text).is_ok_and(|command| command.is_some())
+}
+
 /// Returns the faults of a phase, with the earliest beginning of each that follows another. All follow an earlier one of
 /// the list.
 pub fn chained(mut faults: Vec<PlannedFault>) -> Vec<PlannedFault> {
