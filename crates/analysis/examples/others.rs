@@ -191,6 +191,7 @@ fn phase_header() -> PhaseHeader {
         rate_per_s: None,
         stages: Vec::new(),
         op_timeout_ns: None,
+        connect_timeout_ns: None,
         finds_warmup: false,
         start_ns: 0,
     }

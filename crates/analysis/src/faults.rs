@@ -8,17 +8,21 @@ mod backlog;
 mod clients;
 mod course;
 mod elections;
+mod failed;
 mod key_parts;
 mod lost;
 mod missed;
 mod nodes;
+mod notes;
+mod observed;
+mod own_waits;
 mod repeats;
 mod stale;
 mod unknown;
 mod waits;
 
 use indexmap::IndexSet;
-use plimsoll_core::{Outcome, Slice, TICK_NS};
+use plimsoll_core::{Slice, TICK_NS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Goal, Run};
 
@@ -26,9 +30,12 @@ use crate::failover;
 use crate::name;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity};
-use crate::view::{FailoverView, FaultView, PhaseView};
+use crate::view::{AfterHealingView, FailoverView, FaultView, PhaseView};
 use course::{Course, Recovery};
+use failed::Failed;
 pub use lost::losses;
+pub use observed::not_observed;
+use own_waits::ClientWaits;
 pub use repeats::repeats;
 
 /// Delay of a fault, in seconds, from which its sentence reports it.
@@ -53,7 +60,12 @@ pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
             if let Some(failover) = &mut one.failover {
                 failover.elections = elections;
             }
+            let elections = elections::after_healing(run, facts, one);
+            if let Some(silence) = &mut one.after_healing {
+                silence.elections = elections;
+            }
         }
+        notes::add(facts, &mut faults);
         faults
     };
     let of_trial = |facts: &Vec<PhaseFacts<'_>>| {
@@ -76,7 +88,7 @@ fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
     let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
     let spans: Vec<&FaultSpan> = of_phase.collect();
-    let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
+    let Some(first_ns) = first_ns(facts) else { return Vec::new() };
     let course = Course::of(facts, first_ns);
     let next_ns = |span: &FaultSpan| {
         // Faults that were planned for one time, or began in one tick, have their effects together.
@@ -85,6 +97,13 @@ fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
     spans.iter().map(|span| one(facts, goals, (first_ns, course.as_ref()), span, next_ns(span))).collect()
+}
+
+/// Returns the time at which the first fault of a phase began; `None` without any. Skipped repeats do not count.
+pub fn first_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
+    let phase = facts.phase.header.ordinal;
+    let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
+    of_phase.map(|span| span.begun_ns).min()
 }
 
 /// Returns these faults of a run with the repeats that were skipped because no node had their role, which had no effects.
@@ -141,9 +160,14 @@ fn one(
     // The tick in which the next fault began has effects of that one.
     let limit_ns = next_ns.map_or(end_ns, |next_ns| tick_ns(facts, next_ns));
     let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
+    let left_s = observed::left_s(span, planned_end_ns);
+    // That no silence was seen means nothing then.
     let outage = course.map(|course| course.outage(span, limit_ns));
+    let outage = outage.filter(|outage| outage.is_some() || observed::is_observed(left_s));
+    let after_healing = course.and_then(|course| course.after_healing(span, limit_ns));
+    let last = outage.flatten().into_iter().chain(after_healing).max_by_key(|(_, to)| *to);
     // One that is not over when the next begins may end with that one.
-    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), next_ns, end_ns));
+    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, last, next_ns, end_ns));
     let recovered_s = match recovery {
         Recovery::NotFallen => Some(0.0),
         Recovery::Back(at_ns) => Some(since_s(at_ns)),
@@ -155,12 +179,16 @@ fn one(
         Recovery::Open => end_ns,
         Recovery::NotKnown => span.begun_ns,
     };
-    let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
-    let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
+    let silent_ns = after_healing.map_or(0, |(_, to)| to);
+    let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns).max(silent_ns);
+    let Failed { rejected, unknown, until_ns: failed_ns } =
+        failed::count(facts, span.begun_ns, until_ns.min(limit_ns), limit_ns);
     let is_its = |at_ns: u64| is_in_effect(at_ns, span.begun_ns, until_ns, next_ns);
-    let unknown_writes = unknown::writes(facts, is_its).filter(|_| unknown > 0);
+    let is_given_up = |at_ns: u64| is_in_effect(at_ns, span.begun_ns, until_ns.max(failed_ns), next_ns);
+    let unknown_writes = unknown::writes(facts, is_given_up).filter(|_| unknown > 0);
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
     let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
+    let waits = ClientWaits::of(facts, span, limit_ns, outage.flatten());
     let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
     let mut view = FaultView {
         trial: name::trial(&facts.trial.header),
@@ -176,17 +204,25 @@ fn one(
         error: span.error.clone(),
         is_skipped: span.is_skipped(),
         observed_s: since_s(planned_end_ns),
+        left_s,
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_ns,
         outage_s,
         outage_is_timeout: !outage_open && unknown > 0 && outage_s.is_some_and(|time_s| is_op_timeout(facts, time_s)),
+        may_wait_to_connect: waits == ClientWaits::ToConnect,
+        after_healing: after_healing.zip(span.healed_ns).map(|((from, to), healed_ns)| AfterHealingView {
+            seconds: (to - from) as f64 / 1e9,
+            after_s: from.saturating_sub(healed_ns) as f64 / 1e9,
+            open: course.is_some_and(|course| to >= course.ticks.end_ns()),
+            elections: None,
+        }),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
         outage_open,
         recovered_s,
         recovered_open: recovery == Recovery::Open,
-        missed: missed::goals(facts, goals, (span.begun_ns, first_ns, limit_ns)),
-        backlog: backlog::after(facts, span.begun_ns, first_ns, limit_ns),
-        failover: failover_of(facts, course, span, limit_ns, recovery),
+        missed: missed::goals(facts, goals, (span.begun_ns, until_ns), (first_ns, limit_ns)),
+        backlog: backlog::after(facts, (span.begun_ns, until_ns), first_ns, limit_ns),
+        failover: failover_of(facts, course, span, limit_ns, recovery).map(|failover| waits.judged(failover)),
         rejected,
         unknown,
         unknown_writes,
@@ -198,6 +234,7 @@ fn one(
         key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
+        notes: Vec::new(),
         planned: span.detail.name.clone(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
@@ -261,30 +298,6 @@ fn ended_ns(span: &FaultSpan) -> Option<u64> {
     }
 }
 
-/// Number of rejected operations, and of those without a known outcome, in this time. Of a slice that overlaps it in part
-/// they are shared out as the failed operations of its ticks are.
-fn failed(facts: &PhaseFacts<'_>, from_ns: u64, to_ns: u64) -> (u64, u64) {
-    let is_in = |slice: &&Slice<Distribution>| overlap((slice.start_ns, slice.end_ns), (from_ns, to_ns));
-    let of_slice = |slice: &Slice<Distribution>| {
-        let ticks = slice.ticks.iter().zip((slice.start_ns..).step_by(TICK_NS as usize));
-        let (mut all, mut inside) = (0, 0);
-        for (tick, start_ns) in ticks {
-            all += u64::from(tick.failed);
-            inside += if start_ns + TICK_NS > from_ns && start_ns < to_ns { u64::from(tick.failed) } else { 0 };
-        }
-        let share =
-            |count: u64| if all == 0 { count } else { (count as f64 * inside as f64 / all as f64).round() as u64 };
-        let (rejected, unknown) = facts.ended(slice).fold((0, 0), |(rejected, unknown), one| match one.outcome {
-            Outcome::Rejected => (rejected + one.histogram.len(), unknown),
-            Outcome::Unknown => (rejected, unknown + one.histogram.len()),
-            Outcome::Ok | Outcome::NotFound => (rejected, unknown),
-        });
-        (share(rejected), share(unknown))
-    };
-    let counts = facts.phase.slices.iter().filter(is_in).map(of_slice);
-    counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-}
-
 /// Returns true if a slice overlaps an effect, which may have no length.
 fn overlap(slice: (u64, u64), effect: (u64, u64)) -> bool {
     slice.0 < effect.1.max(effect.0 + 1) && slice.1 > effect.0
@@ -323,6 +336,9 @@ pub fn sentence(view: &FaultView) -> String {
     };
     let mut effects: Vec<String> = Vec::new();
     match view.outage_s {
+        None if !observed::is_observed(view.left_s) => {
+            effects.push("its effect was not observed: the load ended then".to_owned());
+        }
         None => effects.push("its effect on clients was not counted".to_owned()),
         Some(_) if view.is_unnoticed() => effects.push("no client noticed".to_owned()),
         Some(_) if view.noticed_s.is_none() => effects.push("no operation failed".to_owned()),
@@ -382,8 +398,19 @@ fn no_answer(view: &FaultView, of_several: bool) -> Option<String> {
         (false, true) => "up to ",
         (false, false) => "",
     };
-    let timeout = if view.outage_is_timeout { " (as long as the time-out of operations)" } else { "" };
-    Some(format!("no answer for {words}{}{timeout}", number::seconds(outage_s)))
+    let timeout = match (view.outage_is_timeout, view.may_wait_to_connect) {
+        (true, _) => " (as long as the time-out of operations)",
+        (false, true) => " (clients may have waited for a connection)",
+        (false, false) => "",
+    };
+    let healing = view.after_healing.as_ref().filter(|_| !of_several).map_or(String::new(), |one| {
+        let again = match one.seconds < outage_s {
+            true => format!("again for {}, ", one.length()),
+            false => String::new(),
+        };
+        format!(" ({again}{})", one.cause())
+    });
+    Some(format!("no answer for {words}{}{timeout}{healing}", number::seconds(outage_s)))
 }
 
 /// Returns `1 fault (kill of node 1, the primary)`, and the longest outage in words if it is known.
@@ -406,6 +433,16 @@ pub fn together(faults: &[&FaultView]) -> (String, Option<String>) {
 pub fn has_outage(faults: &[&FaultView], place: (u32, u32), at_s: f64) -> bool {
     let is_there = |one: &FaultView| one.outage_at_s.is_some_and(|other| (other - at_s).abs() * 1e9 <= TICK_NS as f64);
     faults.iter().any(|one| one.place == place && is_there(one))
+}
+
+/// Returns the healing after which an outage began at `at_s` on the run's clock: `healing of the cut of node 1 at 11.46 s`.
+pub fn healing_before(facts: &PhaseFacts<'_>, at_s: f64) -> Option<String> {
+    let after = |one: FaultView| {
+        let healed_s = one.at_s + one.healed_s?;
+        let is_its = (healed_s + one.after_healing?.after_s - at_s).abs() * 1e9 <= TICK_NS as f64;
+        is_its.then(|| name::at(&format!("healing of the {}", one.name), healed_s))
+    };
+    of_phase(facts).into_iter().find_map(after)
 }
 
 /// Returns true if a fault of the trial was in effect in this time, or ended shortly before it.

@@ -221,7 +221,22 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
             judged.state = GoalState::Undecided;
         }
     }
-    judged
+    match not_observed(goal, facts) {
+        Some(why) if matches!(judged.state, GoalState::Held | GoalState::NotMeasured) => {
+            GoalTrial { state: GoalState::Undecided, late: Some(why), ..judged }
+        }
+        _ => judged,
+    }
+}
+
+/// Returns the reason that a goal on the effects of faults is not decided: one of them took effect when hardly any load
+/// was left. An outage that had not ended has a reason of its own.
+fn not_observed(goal: &Goal, facts: &PhaseFacts<'_>) -> Option<String> {
+    let is_of_faults = matches!(goal.what, GoalKind::Outage | GoalKind::Recovery);
+    if !is_of_faults || facts.phase.end.state != PhaseState::Complete || is_open(goal, facts) {
+        return None;
+    }
+    faults::not_observed(&faults::of_phase(facts), goal.limit / 1e9)
 }
 
 /// Returns the time in seconds for which throughput was seen not to come back, if it is longer than the goal's limit.

@@ -120,6 +120,7 @@ mod watched;
 use plimsoll_record::data;
 
 pub use crate::latency::Times;
+pub use crate::name::LOAD_STEP;
 use crate::phase::PhaseFacts;
 pub use crate::summary::PROMISES_MAX;
 pub use crate::view::RunView;
@@ -160,7 +161,8 @@ pub fn view(run: &data::Run) -> RunView {
         true => watched::verdict(run, &goals, &trials),
         false => verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults),
     };
-    let warnings = [warning::skipped(&all_faults), warning::warnings(run, &facts)].concat();
+    let fallen = warning::fallen(&facts, &faults).into_iter().collect();
+    let warnings = [warning::skipped(&all_faults), fallen, warning::warnings(run, &facts)].concat();
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();

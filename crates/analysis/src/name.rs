@@ -8,6 +8,9 @@ use crate::phase::PhaseFacts;
 /// The label of trials that are the same point of the sweep run again.
 pub const REPEAT: &str = "repeat";
 
+/// Label of a load step's trial: its number in the search, from 1.
+pub const LOAD_STEP: &str = "load_step";
+
 /// A trial's name in tables and sentences: `sqlite · index=keyindex`.
 pub fn trial(header: &TrialHeader) -> String {
     trial_without(header, &[])
@@ -30,9 +33,13 @@ pub fn short(header: &TrialHeader) -> String {
     std::iter::once(header.store_label.clone()).chain(values).collect()
 }
 
-/// A phase with its trial, in sentences: `sqlite · index=keyindex, phase mixed`.
+/// A phase with its trial, in sentences: `sqlite · index=keyindex, phase mixed`, `sqlite, load step 3`.
 pub fn place(facts: &PhaseFacts<'_>) -> String {
-    format!("{}, phase {}", trial(&facts.trial.header), facts.phase.header.name)
+    let (header, phase) = (&facts.trial.header, &facts.phase.header);
+    match header.labels.get(LOAD_STEP).filter(|_| phase.rung.is_some()) {
+        Some(number) => format!("{}, load step {number}", trial_without(header, &[LOAD_STEP])),
+        None => format!("{}, phase {}", trial(header), phase.name),
+    }
 }
 
 /// A fault without its time: `kill of node 1, the primary`, `disk eio write once`.

@@ -70,7 +70,10 @@ fn judged(run: &Run, facts: &PhaseFacts<'_>) -> Vec<Silence> {
 
 /// Returns the outage as reports show it, with the actions around it.
 fn shown(run: &Run, facts: &PhaseFacts<'_>, silence: &Silence) -> OutageView {
-    let with = acts::begun(run, facts.trial.header.ordinal, silence.span_ns(BEFORE_S), ACTS_MAX);
+    let mut with = acts::begun(run, facts.trial.header.ordinal, silence.span_ns(BEFORE_S), ACTS_MAX);
+    if with.is_empty() {
+        with.extend(faults::healing_before(facts, silence.at_s));
+    }
     let Silence { at_s, seconds, is_open, .. } = *silence;
     OutageView { at_s, seconds, open: is_open, with, place: String::new() }
 }

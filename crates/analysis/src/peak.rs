@@ -7,6 +7,7 @@ use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+use crate::faults;
 use crate::meanwhile::meanwhile;
 use crate::name;
 use crate::number;
@@ -66,8 +67,13 @@ fn find(run: &Run, facts: &PhaseFacts<'_>) -> Option<Found> {
         let known = each.iter().flatten().count();
         (known >= SLICES_MIN && known * 2 > each.len()).then_some((*name, each))
     })?;
-    let known: Vec<f64> = each.iter().flatten().map(|ns| *ns as f64).collect();
-    let usual_ns = stat::median(&known)?;
+    let median = |until_ns: u64| {
+        let usual = each.iter().zip(&slices).filter(|(_, slice)| slice.end_ns <= until_ns);
+        stat::median_of(usual.filter_map(|(ns, _)| *ns).map(|ns| ns as f64))
+    };
+    // Most slices may be those of a fault.
+    let before = faults::first_ns(facts).and_then(median);
+    let usual_ns = median(u64::MAX).into_iter().chain(before).reduce(f64::min)?;
     let limit_ns = (PEAK * usual_ns).max(LEAST_NS);
     let mut peaks: Vec<Peak> = Vec::new();
     // Errors may leave too few operations for the percentile, just in the slow slices.

@@ -316,13 +316,26 @@ impl<'a> PhaseFacts<'a> {
         })
     }
 
-    /// Slices of a closed loop after which throughput had settled, by MSER-5, and how many of them the plan takes for
-    /// warm-up; `None` in an open loop, which has the rate it was given, and with too few slices to tell.
+    /// Returns the beginning of the first fault of the phase; `None` without any.
+    pub fn first_fault_ns(&self) -> Option<u64> {
+        let phase = self.phase.header.ordinal;
+        let of_phase = self.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
+        of_phase.map(|span| span.begun_ns).min()
+    }
+
+    /// Returns the [rates](Self::rates) before the first fault: after it throughput is the fault's effect.
+    pub fn rates_before_faults(&self, warmup: bool) -> Vec<f64> {
+        let first_ns = self.first_fault_ns().unwrap_or(u64::MAX);
+        self.slice_rates(warmup).take_while(|(slice, _)| slice.end_ns <= first_ns).map(|(_, rate)| rate).collect()
+    }
+
+    /// Slices of a closed loop after which throughput had settled before the first fault, by MSER-5, and how many of them
+    /// the plan takes for warm-up; `None` in an open loop, which has the rate it was given, and with too few slices to tell.
     pub fn settled_after(&self) -> Option<(usize, usize)> {
         if self.open_loop || self.phase.header.kind != PhaseKind::Drive {
             return None;
         }
-        let found = crate::stat::series::warmup_end(&self.rates(true))?;
+        let found = crate::stat::series::warmup_end(&self.rates_before_faults(true))?;
         Some((found, self.phase.slices.iter().filter(|slice| self.is_warmup(slice)).count()))
     }
 

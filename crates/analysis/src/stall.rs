@@ -4,6 +4,7 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
+use crate::faults;
 use crate::meanwhile::meanwhile;
 use crate::name;
 use crate::number;
@@ -11,7 +12,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::StallsView;
 
-/// Share of a phase's median throughput below which a slice is a stall.
+/// Share of a phase's usual throughput below which a slice is a stall.
 const STALLED: f64 = 0.5;
 /// Share of it down to which the clients of a load that is only watched may have sent less.
 const SENT_LESS: f64 = 0.1;
@@ -68,9 +69,17 @@ fn course(run: &Run, facts: &PhaseFacts<'_>) -> Option<Course> {
     let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
     let is_many = |usual: &f64| slices.len() >= SLICES_MIN && usual * longest as f64 / 1e9 >= OPS_MIN;
-    let usual = stat::median(&rates).filter(is_many)?;
+    let watched = run.header.outline.watched;
+    // A stall may fill most of a phase: slices without an answer and those after a fault are then the median ones. The
+    // clients of a load that is only watched may have been absent.
+    let median = |until_ns: u64| {
+        let usual = slices.iter().filter(|(slice, rate)| slice.end_ns <= until_ns && (watched || *rate > 0.0));
+        stat::median_of(usual.map(|(_, rate)| *rate))
+    };
+    let before = faults::first_ns(facts).and_then(median);
+    let usual = median(u64::MAX).into_iter().chain(before).reduce(f64::max).filter(is_many)?;
     // A schedule, or the clients of a load that is only watched, may have wanted no more in that second.
-    let wanted = |slice: &Slice<Distribution>| match (run.header.outline.watched, facts.open_loop) {
+    let wanted = |slice: &Slice<Distribution>| match (watched, facts.open_loop) {
         (true, _) => due_per_s(facts, slice).max(SENT_LESS / STALLED * usual),
         (false, true) => due_per_s(facts, slice),
         (false, false) => usual,

@@ -207,11 +207,11 @@ fn of_all_phases(summary: &mut SummaryView, names: &[&str]) {
 /// Returns the summary with the goals of figures that `point` missed, and if it is the only point, with the others.
 fn with_goals(mut summary: SummaryView, run: &Run, point: &DrivenPoint<'_, '_>, is_only: bool) -> SummaryView {
     let goals = goal::of_phases(run, &point.repeats);
-    let words = |is_missed: bool| -> Vec<String> {
-        let wanted = goals.iter().filter(|(.., state)| (*state == GoalState::Missed) == is_missed);
+    let words = |is_wanted: fn(GoalState) -> bool| -> Vec<String> {
+        let wanted = goals.iter().filter(|(.., state)| is_wanted(*state));
         wanted.map(|(_, words, _)| words.clone()).collect()
     };
-    let (missed, others) = (words(true), words(false));
+    let missed = words(|state| state == GoalState::Missed);
     // An outage that a goal allows violates nothing. The longest one may be that of another point.
     let is_allowed = summary.outage.as_ref().is_some_and(|one| one.place.is_empty())
         && goals.iter().any(|(what, _, state)| (*what, *state) == (GoalKind::Outage, GoalState::Held));
@@ -221,9 +221,16 @@ fn with_goals(mut summary: SummaryView, run: &Run, point: &DrivenPoint<'_, '_>, 
     if !missed.is_empty() {
         summary.parts.push(SummaryPart { bad: true, ..part("missed goal", number::list(&missed)) });
     }
-    if is_only && !others.is_empty() {
-        summary.parts.push(part("goal", number::list(&others)));
-    }
+    // Beside missed goals a goal without a word looks like another one.
+    let others = match missed.is_empty() {
+        true => vec![("goal", words(|_| true))],
+        false => vec![
+            ("held goal", words(|state| state == GoalState::Held)),
+            ("undecided goal", words(|state| !matches!(state, GoalState::Missed | GoalState::Held))),
+        ],
+    };
+    let others = others.into_iter().filter(|(_, goals)| is_only && !goals.is_empty());
+    summary.parts.extend(others.map(|(name, goals)| part(name, number::list(&goals))));
     summary.text = joined(&summary.parts);
     summary
 }
@@ -258,6 +265,7 @@ fn measured(run: &Run, point: &DrivenPoint<'_, '_>, judged: &[&PhaseFacts<'_>], 
         retries: sum(ResultName::Retries),
         breaker_rejected: sum(ResultName::BreakerRejected),
         errors: Some(errors),
+        never_sent: judged.iter().map(|facts| facts.unsent_errors()).sum(),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
         lost: lost(trials.iter().copied()),
@@ -470,7 +478,10 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     match summary.errors {
         Some(0) => parts.push(part("errors", "0".to_string(), "0 errors".to_string(), false)),
         Some(n) => {
-            let share = percent().map_or(String::new(), |share| format!(" ({share})"));
+            let never_sent = format!("{} never sent", number::count(summary.never_sent));
+            let never_sent = Some(never_sent).filter(|_| summary.never_sent > 0);
+            let share = percent().into_iter().chain(never_sent).collect::<Vec<_>>().join("; ");
+            let share = if share.is_empty() { share } else { format!(" ({share})") };
             let value = format!("{}{share}", number::count(n));
             parts.push(part("errors", value, format!("{}{share}", number::plural(n, "error", "errors")), true));
         }

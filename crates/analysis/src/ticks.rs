@@ -86,6 +86,22 @@ impl PhaseTicks {
         rates
     }
 
+    /// Returns the most answers by which the window that begins with the tick at `first` falls behind `per_s`, and the time
+    /// until then; 0 and the window's start if it never does.
+    pub fn behind(&self, first: usize, per_s: f64) -> (f64, u64) {
+        let ticks = self.0.get(first..).unwrap_or_default();
+        let start_ns = ticks.first().map_or(0, |tick| tick.start_ns);
+        let (mut answered, mut most) = (0, (0.0, start_ns));
+        for tick in ticks.iter().take_while(|tick| tick.start_ns < start_ns + WINDOW_NS) {
+            answered += u64::from(tick.answered);
+            let behind = per_s * tick.end_ns.saturating_sub(start_ns) as f64 / 1e9 - answered as f64;
+            if behind > most.0 {
+                most = (behind, tick.end_ns);
+            }
+        }
+        most
+    }
+
     /// Time from the start of `first` to the end of the tick before the one at `to`.
     fn length_ns(&self, first: &TickAt, to: usize) -> u64 {
         let last = to.checked_sub(1).and_then(|last| self.0.get(last));

@@ -51,7 +51,7 @@ pub fn verdict(
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
-    let mut broken = violations(run, &others, promises, false);
+    let mut broken = violations(run, (&others, faults), promises, false);
     broken.extend(not_done(run, &others, faults));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
@@ -138,7 +138,7 @@ pub fn verdict(
         let (state, sentence) = kept(goals, &others, faults);
         return Verdict { state, sentence, reasons: Vec::new() };
     }
-    let mut broken = violations(run, &breaking, promises, true);
+    let mut broken = violations(run, (&breaking, faults), promises, true);
     broken.extend(not_done(run, &breaking, faults));
     let first = broken.first().map(|first| format!("{first}{}", beside(&broken, &[])));
     let (state, sentence) = shown(run, goals, &others, faults, first.as_deref());
@@ -195,8 +195,13 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
 }
 
 /// Promises that were seen to break in `trials`, losses first, then wrong answers. `expected` are those of trials that
-/// set out to break them.
-fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
+/// set out to break them. Wrong answers are told with the faults of their trial.
+fn violations(
+    run: &Run,
+    (trials, faults): (&[&TrialView], &[FaultView]),
+    promises: &[PromiseView],
+    expected: bool,
+) -> Vec<String> {
     // Cuts of the same settings together say more than each.
     let is_broken = |one: &&PromiseView| one.state >= PromiseState::Lost && one.expected == expected;
     let mut worst: Vec<&PromiseView> = promises.iter().filter(is_broken).collect();
@@ -223,7 +228,12 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
                 .filter(|(n, _)| *n > 0)
                 .map(|(n, word)| number::plural(*n, &format!("{word} record"), &format!("{word} records")))
                 .collect();
-            broken.push(format!("{} gave answers with {}", trial.name, number::list(&what)));
+            let own: Vec<&FaultView> = faults.iter().filter(|one| one.place.0 == trial.ordinal).collect();
+            let through = match own.is_empty() {
+                true => String::new(),
+                false => format!(", through {}", faults::together(&own).0),
+            };
+            broken.push(format!("{} gave answers with {}{through}", trial.name, number::list(&what)));
         }
         if let Some(ledger) = trial.most_wrong()
             && ledger.wrong_total > 0
@@ -401,11 +411,13 @@ fn undecided(goals: &[GoalView], trials: &[TrialView], counts_rates: bool) -> Ve
     });
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
     // Of a goal on what could not be read the ledger's own sentence says it.
-    let is_moved = |place: &GoalTrial| place.state == GoalState::Undecided && place.got.is_some();
+    let is_moved =
+        |place: &GoalTrial| place.state == GoalState::Undecided && (place.got.is_some() || place.late.is_some());
     let missed = places.filter(|(_, place)| is_moved(place)).map(|(goal, place)| {
-        let (text, wanted, got) = (&goal.text, &goal.wanted, &place.got_text);
+        let (text, wanted) = (&goal.text, &goal.wanted);
+        let got = place.got.map_or_else(String::new, |_| format!("it was {}, but ", place.got_text));
         let late = place.late.as_deref().unwrap_or("the generator was late");
-        format!("Whether {text} is {wanted} in {} is undecided: it was {got}, but {late}", place.place)
+        format!("Whether {text} is {wanted} in {} is undecided: {got}{late}", place.place)
     });
     too_few.chain(missed).chain(not_carried).collect()
 }

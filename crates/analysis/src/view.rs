@@ -215,7 +215,7 @@ pub enum GoalState {
     /// Held in every trial it applies to.
     Held,
     /// Missed somewhere, where it cannot be told whether it was the store that missed it, or about a store that could
-    /// not be read; missed nowhere else.
+    /// not be read, or a fault that was not observed; missed nowhere else.
     Undecided,
     /// Not measured in every trial; missed in none.
     NotMeasured,
@@ -259,7 +259,8 @@ pub struct GoalTrial {
     pub got: Option<f64>,
     /// Value as text, or the reason that there is none.
     pub got_text: String,
-    /// Delay of the generator, if it may have changed the value.
+    /// Reason that the goal is undecided, or the value in doubt: the delay of the generator, or a fault that was not
+    /// observed.
     pub late: Option<String>,
     /// Observations behind it.
     pub n: u64,

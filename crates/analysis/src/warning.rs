@@ -34,6 +34,11 @@ const THROUGHPUT_SPREAD: f64 = 0.25;
 /// Difference of throughput before and after it settled that is worth a word.
 const UNSETTLED: f64 = 0.05;
 
+/// Share of the throughput before the first fault below which that after all effects is worth a word, and the fewest slices
+/// of either.
+const FALLEN: f64 = 0.75;
+const FALLEN_SLICES: usize = 3;
+
 /// Cores in use by neither the generator nor the server, as a share of all, that are worth a word. The kernel's own
 /// threads work for the store too (write-back, interrupts), so it is not small.
 const OTHERS_SHARE: f64 = 0.15;
@@ -111,6 +116,35 @@ pub fn skipped(faults: &[FaultView]) -> Vec<Warning> {
         })
     };
     groups.into_iter().filter_map(of_group).collect()
+}
+
+/// Returns a warning for closed loops of which throughput was lower after the effects of all faults than before the first,
+/// although it had been back. A fault without recovery reports that itself.
+pub fn fallen(facts: &[Vec<PhaseFacts<'_>>], faults: &[FaultView]) -> Option<Warning> {
+    let of_phase = |facts: &PhaseFacts<'_>| {
+        let place = (facts.trial.header.ordinal, facts.phase.header.ordinal);
+        let own = || faults.iter().filter(|one| one.place == place);
+        let is_known = own().all(|one| one.recovered_s.is_some()) && facts.phase.header.stages.is_empty();
+        let until_ns = own().map(|one| one.effect_ns.1).max().filter(|_| is_known && !facts.open_loop)?;
+        let before = facts.rates_before_faults(false);
+        let later = facts.slice_rates(false).filter(|(slice, _)| slice.start_ns >= until_ns);
+        let after: Vec<f64> = later.map(|(_, rate)| rate).collect();
+        let share = stat::mean(&after) / stat::mean(&before);
+        (before.len().min(after.len()) >= FALLEN_SLICES && share < FALLEN).then(|| {
+            let case = Case {
+                weight: 1.0 - share,
+                text: format!(
+                    "throughput was {}/s before the first fault, and {}/s after the effects of all faults.",
+                    number::significant(stat::mean(&before)),
+                    number::significant(stat::mean(&after))
+                ),
+                next: "A recovery ends when throughput is back for a second, and does not show a later fall: look at \
+                       throughput over time, and repeat the run without the fault to see if the fault is the cause.",
+            };
+            (name::place(facts), case)
+        })
+    };
+    together(&facts.iter().flatten().filter_map(of_phase).collect::<Vec<_>>())
 }
 
 /// The worst of `cases`, and where else it is so.
@@ -198,7 +232,12 @@ fn behind(facts: &PhaseFacts<'_>) -> Option<Case> {
             number::plural(unsent, "operation", "operations"),
             number::significant(share * 100.0)
         ),
-        next: "Response times include a growing queue: lower the rate, or add clients.",
+        next: match facts.first_fault_ns() {
+            Some(_) => {
+                "Response times include the backlog of the faults: drive for longer after them, or lower the rate."
+            }
+            None => "Response times include a growing queue: lower the rate, or add clients.",
+        },
     })
 }
 
@@ -261,7 +300,7 @@ fn uneven(facts: &PhaseFacts<'_>) -> Option<Case> {
 
 fn unsettled(facts: &PhaseFacts<'_>) -> Option<Case> {
     let (found, planned) = facts.settled_after().filter(|(found, planned)| found > planned)?;
-    let rates = facts.rates(true);
+    let rates = facts.rates_before_faults(true);
     let mean = |rates: Option<&[f64]>| stat::mean(rates.unwrap_or_default());
     let (before, after) = (mean(rates.get(planned..found)), mean(rates.get(found..)));
     (after > 0.0 && (before / after - 1.0).abs() > UNSETTLED).then(|| Case {

@@ -283,9 +283,8 @@ mod tests {
         assert!(differences_95(&few) < 0.011);
     }
 
-    #[test]
-    fn a_floor_above_ten_per_cent_is_refused_by_its_name() {
-        let made = |noise| Calibration {
+    fn made(noise: [f64; 3]) -> Calibration {
+        Calibration {
             made_wall_ns: 1,
             machine: machine(),
             ceiling_per_s: [3e7, 2e7, 4e7],
@@ -293,7 +292,11 @@ mod tests {
             noise,
             taken_away: (0.001, 2_000_000),
             pauses: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_floor_above_ten_per_cent_is_refused_by_its_name() {
         assert_eq!(made([0.1, 0.02, 0.09]).refused(), None);
         let refused = made([0.829, 0.02, 0.3]);
         assert_eq!(refused.refused().as_deref(), Some("throughput 82.9 %, p99 30.0 %"));
@@ -307,20 +310,8 @@ mod tests {
     fn a_calibration_is_kept_and_another_machines_is_not_taken() {
         let place = tempfile::tempdir().unwrap();
         let runs = place.path().join("runs");
-        let mut made = Calibration {
-            made_wall_ns: 1,
-            machine: machine(),
-            ceiling_per_s: [3e7, 2e7, 4e7],
-            ceiling_of_two_per_s: [6e7, 5e7, 7e7],
-            noise: [0.01, 0.02, 0.3],
-            taken_away: (0.001, 2_000_000),
-            pauses: Some(Ok(Pauses {
-                seconds: 14.2,
-                count: 31,
-                longest_ns: 16_100_000,
-                share_above: [0.0081, 0.004, 0.0],
-            })),
-        };
+        let seen = Pauses { seconds: 14.2, count: 31, longest_ns: 16_100_000, share_above: [0.0081, 0.004, 0.0] };
+        let mut made = Calibration { pauses: Some(Ok(seen)), ..made([0.01, 0.02, 0.3]) };
         assert_eq!(Calibration::load(&runs), None);
         made.keep(&runs).unwrap();
         assert_eq!(Calibration::load(&runs).as_ref(), Some(&made));

@@ -97,7 +97,8 @@ pub enum Fault {
         /// Seed of the delays: it gives the same delays again.
         seed: u64,
     },
-    /// Writes fail with ENOSPC, as on a thinly provisioned device.
+    /// Writes fail with ENOSPC: to a device all of them, as if it were thinly provisioned; to files those that make a
+    /// file longer. On a disk of a store that has a file system, the file system is full instead of its device.
     Full,
     /// Some sectors read with one bit flipped, always the same.
     BitRot {

@@ -144,8 +144,8 @@ pub use session::{
     SessionSpec, Sessions, WireClient, WireSession, WireState, Wish,
 };
 pub use slice::{
-    ClientSilence, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, PartTick, ServerAnswers, ServerTicks, Slice,
-    SliceHistogram, TICK_NS, Tick,
+    ClientSilence, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, OBSERVED_LEAST_NS, PartTick, ServerAnswers,
+    ServerTicks, Slice, SliceHistogram, TICK_NS, Tick,
 };
 pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,

@@ -65,6 +65,8 @@ pub struct ServerAnswers<H = Histogram<u64>> {
 
 /// Length of a tick, in nanoseconds.
 pub const TICK_NS: u64 = 10_000_000;
+/// Shortest time of load after a fault took effect in which clients are seen to notice it.
+pub const OBSERVED_LEAST_NS: u64 = 100_000_000;
 
 /// Operations that ended in a tick. Steps are none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -39,7 +39,8 @@ set eio write|flush|read once|always|silent N
                                    fail; silent: report success, and do nothing
 set delay write|flush|read MEDIAN_US JITTER_US SEED
                                    reply late, in microseconds
-set full                           fail writes with ENOSPC
+set full                           fail writes with ENOSPC: of a device all, as one without room below the file system,
+                                   whose journal fails, too; of files those that make a file longer, and new names
 set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
 set speed SEEK_US BYTES_PER_S single|mirror|stripe
                                    take the time of a slow device, or of two: a seek, in microseconds, for a request

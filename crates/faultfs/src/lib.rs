@@ -16,6 +16,7 @@
 //! | `shared` | either of them, as FUSE and the control share it |
 //! | `daemon`, `control` | the process that it lives in, and how that is told something |
 //! | `device`, `remove` | a device from its beginning to its end |
+//! | `room` | a mounted file system without room |
 //! | `crash_image`, `crash_check` | many crashes from one run; a command that looks at them |
 #![warn(missing_docs)]
 
@@ -38,6 +39,7 @@ mod loop_device;
 mod model;
 mod power;
 mod remove;
+mod room;
 mod shared;
 mod survivors;
 mod throttle;

@@ -33,11 +33,6 @@ impl Query {
             encode::push(&mut self.high, high);
         }
     }
-
-    /// True when `entry` lies within the bounds.
-    fn admits(&self, entry: &[u8]) -> bool {
-        self.low.as_slice() <= entry && (self.high.is_empty() || entry < self.high.as_slice())
-    }
 }
 
 impl Indexes {
@@ -74,7 +69,8 @@ impl Indexes {
                 if result.is_ok() {
                     let key = &found.key(base + offset)[RECORD_PREFIX_LEN..];
                     result = fields.entry(query.index, key, record, entry);
-                    if result.is_ok() && query.admits(entry) {
+                    let is_within = query.low <= *entry && (query.high.is_empty() || *entry < query.high);
+                    if result.is_ok() && is_within {
                         matches += 1;
                         visit(key, record);
                     }

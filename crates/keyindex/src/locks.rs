@@ -16,7 +16,6 @@ impl Stripes {
     /// Every stripe, and with it every key.
     pub(crate) const ALL: Stripes = Stripes([u64::MAX; WORDS]);
 
-    /// Adds the stripe of `key_hash`.
     fn add(&mut self, key_hash: u64) {
         let stripe = key_hash % STRIPES;
         self.0[(stripe / 64) as usize] |= 1 << (stripe % 64);

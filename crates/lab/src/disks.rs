@@ -196,7 +196,7 @@ impl PowerSwitch {
     /// `Usage` if a node is not there, or none of them keeps data; errors of the disks.
     pub fn fault(&self, nodes: Nodes, fault: Fault) -> Result<(), StoreError> {
         let machines = self.machines_of(nodes)?;
-        self.disks.of_machines(&machines, |_, disk| disk.control().set(fault).map_err(told)).map(drop)
+        self.disks.of_machines(&machines, |_, disk| disk.fault(fault)).map(drop)
     }
 
     /// Returns the number of requests to the disks of these nodes that have met such a fault so far, also an earlier one.
@@ -205,7 +205,7 @@ impl PowerSwitch {
     /// As [`PowerSwitch::fault`].
     pub fn met(&self, nodes: Nodes, fault: Fault) -> Result<u64, StoreError> {
         let machines = self.machines_of(nodes)?;
-        let met = self.disks.of_machines(&machines, |_, disk| disk.control().met(fault).map_err(told))?;
+        let met = self.disks.of_machines(&machines, |_, disk| disk.met(fault))?;
         Ok(met.into_iter().sum())
     }
 
@@ -215,7 +215,7 @@ impl PowerSwitch {
     /// As [`PowerSwitch::fault`].
     pub fn mend(&self, nodes: Nodes) -> Result<(), StoreError> {
         let machines = self.machines_of(nodes)?;
-        self.disks.of_machines(&machines, |_, disk| disk.control().mend().map_err(told))?;
+        self.disks.of_machines(&machines, |_, disk| disk.mend())?;
         self.disks.slow_down()?;
         self.ignore_flushes()
     }

@@ -17,6 +17,9 @@ const ROOM_BYTES: u64 = 256 << 10;
 /// Lines of a log's end that go into an error.
 const TAIL_LINES: usize = 8;
 
+/// Words of a line that reports an error.
+const REPORTS: [&str; 8] = ["error", "fatal", "panic", "failed", "cannot", "can't", "could not", "unable to"];
+
 /// Exit status of a process, as a shell reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending(pub(crate) i32);
@@ -64,14 +67,14 @@ pub(crate) fn error_of(name: &str, ending: Ending, log: &Log, root: &Path) -> St
     if log.tail.is_empty() { error.detail("the program printed nothing") } else { error.detail(from_cause(&log.tail)) }
 }
 
-/// Returns the lines of a log from the first that reports an error; all of them if none does.
+/// Returns the lines of a log from the first that reports an error; the last one if none does: the first may be a banner.
 fn from_cause(tail: &str) -> String {
     let reports = |line: &str| {
         let line = line.to_lowercase();
-        ["error", "fatal", "panic", "failed", "cannot"].iter().any(|word| line.contains(word))
+        REPORTS.iter().any(|word| line.contains(word))
     };
     let lines: Vec<&str> = tail.lines().collect();
-    let first = lines.iter().position(|line| reports(line)).unwrap_or(0);
+    let first = lines.iter().position(|line| reports(line)).unwrap_or(lines.len().saturating_sub(1));
     lines[first..].join("\n")
 }
 
@@ -148,7 +151,11 @@ mod tests {
     fn an_error_begins_with_the_line_that_reports_it() {
         let tail = "PostgreSQL stand-alone backend 15.18\nbackend> \npg_rewind: error: no such segment\nHINT: keep it";
         assert_eq!(from_cause(tail), "pg_rewind: error: no such segment\nHINT: keep it");
-        assert_eq!(from_cause("starting\nready"), "starting\nready");
+        let redis = "1:C 1 Dec 2026 # oO0OoO0OoO0Oo Redis is starting oO0OoO0OoO0Oo\n1:C 1 Dec 2026 # Configuration loaded\n\
+                     1:M 1 Dec 2026 # Can't open or create append-only dir appendonlydir: Not a directory";
+        assert!(from_cause(redis).starts_with("1:M 1 Dec 2026 # Can't open"), "{}", from_cause(redis));
+        assert_eq!(from_cause("a banner\nthe port is taken"), "the port is taken");
+        assert_eq!(from_cause(""), "");
     }
 
     #[test]

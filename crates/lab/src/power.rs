@@ -5,10 +5,11 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{Fault, RequestKind};
-use plimsoll_core::{CutMoment, DiskSpec, StoreError, StoreErrorKind, Survivors, WriteKind};
+use plimsoll_core::{CutMoment, DiskSpec, FileSystem, StoreError, StoreErrorKind, Survivors, WriteKind};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::directories::{FALLBACK_BASES, random_name};
@@ -25,6 +26,8 @@ const GOING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
+    /// Number of times that its file system was filled; `None` for a directory of files, whose daemon refuses writes.
+    fills: Option<AtomicU64>,
     _link: Option<DiskLink>,
 }
 
@@ -78,7 +81,8 @@ impl PoweredDisk {
         // It removes the directory, which it makes, though the link may be gone by then.
         let device = FaultDevice::start(&spec).map_err(told)?;
         let_through(&directory).map_err(|error| StoreError::io(directory.display(), &error))?;
-        Ok(Self { device, _link: link })
+        let fills = (disk.file_system != FileSystem::Files).then(AtomicU64::default);
+        Ok(Self { device, fills, _link: link })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
@@ -91,6 +95,32 @@ impl PoweredDisk {
         let layout = disk.layout;
         let speed = disk.speed.figures().map(|(seek, bytes_per_s)| Fault::Speed { seek, bytes_per_s, layout });
         flushes.into_iter().chain(speed).try_for_each(|fault| self.control().set(fault).map_err(told))
+    }
+
+    /// Starts a fault. A full disk is a file system without room: a device that refuses writes would stop its journal.
+    pub(crate) fn fault(&self, fault: Fault) -> Result<(), StoreError> {
+        match &self.fills {
+            Some(fills) if fault == Fault::Full => {
+                self.device.fill().map_err(told)?;
+                fills.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            }
+            _ => self.control().set(fault).map_err(told),
+        }
+    }
+
+    /// Returns the number of requests that have met such a fault so far. A file system that was filled has refused at
+    /// least one write.
+    pub(crate) fn met(&self, fault: Fault) -> Result<u64, StoreError> {
+        match &self.fills {
+            Some(fills) if fault == Fault::Full => Ok(fills.load(Ordering::SeqCst)),
+            _ => self.control().met(fault).map_err(told),
+        }
+    }
+
+    /// Ends all faults. An armed cut stays armed.
+    pub(crate) fn mend(&self) -> Result<(), StoreError> {
+        self.control().mend().and_then(|()| self.device.make_room()).map_err(told)
     }
 
     /// From now on the disk acknowledges flushes immediately and does not perform them.
@@ -146,7 +176,9 @@ impl PoweredDisk {
             }
         }
         let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
-        cycled.and_then(|_| self.device.control().clear()).map_err(|error| (is_damaged, told(error)))
+        // The file that took the room may have survived.
+        let whole = cycled.and_then(|_| self.device.make_room()).and_then(|()| self.device.control().clear());
+        whole.map_err(|error| (is_damaged, told(error)))
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {

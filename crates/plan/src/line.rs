@@ -93,9 +93,12 @@ impl PlanReader<'_> {
             faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some() || fault.begins_by_load())
         {
             let what = format!("`{fault}` does not fit into load steps, whose length the search chooses");
-            let help = "write each fault once, with its time, and how long one of a disk lasts; leave `add node` out"
-                .to_owned();
-            self.problem(node.span, what, Some(help));
+            let help = if fault.outlasts_phase() {
+                "write how long a fault of a disk lasts, and leave `add node` out"
+            } else {
+                "write the fault once, with a time: at 40%"
+            };
+            self.problem(node.span, what, Some(help.to_owned()));
             return;
         }
         let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_core::fault::Fault;
 use plimsoll_core::quoted;
 use plimsoll_core::random::{below, mix};
-use plimsoll_core::{ClockChange, LimitChange, Link, NodeChoice};
+use plimsoll_core::{ClockChange, LimitChange, Link, NodeChoice, OBSERVED_LEAST_NS};
 use serde::{Serialize, Serializer};
 
 use words::{action, after, at_ops, misplaced, time};
@@ -25,8 +25,10 @@ use crate::drawn;
 use crate::quantity::show_ns;
 pub use words::{parse_limit, parse_link};
 
-/// Most occurrences of a repeated fault.
-const MOMENTS_MAX: usize = 10_000;
+/// Most occurrences of a repeated fault, and of all repeated faults of a phase.
+pub const REPEATS_MAX: usize = 1_000;
+/// Shortest interval of a repeated fault. Each takes a while to begin and to be healed.
+const EVERY_MIN_NS: u64 = 100_000_000;
 /// Share of the interval in which the beginning of a repeated fault is drawn.
 const DRAWN: u64 = 4;
 /// Share of the interval for which a repeated fault may last: the rest is for its beginning and its healing.
@@ -320,6 +322,10 @@ impl PlannedFault {
         if drawn.is_some() {
             drawn::has_end(&what, lasts)?;
         }
+        if lasts.is_some_and(|lasts| lasts == FaultTime::default()) {
+            let help = Some("write how long it lasts, for 3s, or leave `for` out".to_owned());
+            return Err(("`for` needs a time above 0".to_owned(), help));
+        }
         let every_ns = match every {
             None => None,
             Some(_) if at_ops.is_some() || when.is_some() || after.is_some() => {
@@ -331,7 +337,15 @@ impl PlannedFault {
                 let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
                 return Err((format!("a fault {how} is not repeated"), help));
             }
-            Some(FaultTime { ns, .. }) if ns > 0 => Some(ns),
+            Some(FaultTime { ns, .. }) if ns >= EVERY_MIN_NS => Some(ns),
+            Some(FaultTime { ns, .. }) if ns > 0 => {
+                let least = show_ns(EVERY_MIN_NS);
+                let help = Some(format!("write every {least}, or more"));
+                return Err((
+                    format!("`every {}` is too short: repeats are {least} apart at least", show_ns(ns)),
+                    help,
+                ));
+            }
             Some(_) => {
                 let help = Some("write every 30s".to_owned());
                 return Err(("`every` needs a time above 0, and no share of the phase".to_owned(), help));
@@ -424,8 +438,20 @@ impl PlannedFault {
         // The first begins as planned.
         let drawn = |turn: u64| if turn == 0 { 0 } else { below(mix(seed ^ mix(turn)), (every_ns / DRAWN).max(1)) };
         let begin = |turn: u64| first_ns.saturating_add(turn.saturating_mul(every_ns)).saturating_add(drawn(turn));
-        let all = (0..MOMENTS_MAX as u64).map(begin);
-        all.take_while(|at_ns| length_ns.is_none_or(|length_ns| *at_ns < length_ns)).map(moment).collect()
+        let all = (0..REPEATS_MAX as u64).map(begin);
+        // A repeat just before the end would not be observed.
+        let is_observed = |at_ns: &u64| {
+            let left_ns = if *at_ns == first_ns { 1 } else { OBSERVED_LEAST_NS };
+            length_ns.is_none_or(|length_ns| at_ns.saturating_add(left_ns) <= length_ns)
+        };
+        all.take_while(is_observed).map(moment).collect()
+    }
+
+    /// Returns the number of intervals that begin in a phase of `length_ns`: the most occurrences of a repeated fault. 0
+    /// for a fault that is not repeated.
+    pub fn repeats(&self, length_ns: u64) -> u64 {
+        let Some((first_ns, every_ns)) = self.at.ns(Some(length_ns)).zip(self.every_ns) else { return 0 };
+        length_ns.saturating_sub(first_ns).div_ceil(every_ns)
     }
 
     /// Returns the time from the first beginning to the last healing; `None` for an unknown end.

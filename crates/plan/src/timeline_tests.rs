@@ -82,6 +82,21 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 }
 
 #[test]
+fn repeats_have_a_least_interval_and_none_begins_just_before_the_end() {
+    for text in ["reset all at 1s every 1ns", "kill node 1 at 1s for 10ms every 20ms", "reset all at 1s every 99ms"] {
+        let (what, help) = PlannedFault::parse(text).unwrap_err();
+        assert!(what.ends_with(" is too short: repeats are 100ms apart at least"), "{text}: {what}");
+        assert_eq!(help.as_deref(), Some("write every 100ms, or more"));
+    }
+    let most = fault("reset all at 1s every 100ms");
+    assert_eq!((most.repeats(S), most.repeats(2 * S), most.repeats(201 * S)), (0, 10, 2_000));
+    assert_eq!((most.moments(None, 1).len(), most.moments(Some(201 * S), 1).len()), (REPEATS_MAX, REPEATS_MAX));
+    let begun = moments("reset all at 1s every 100ms", Some(2 * S));
+    assert!(begun.iter().all(|(at, _)| at + OBSERVED_LEAST_NS <= 2 * S), "{begun:?}");
+    assert_eq!(fault("reset all at 1s").repeats(100 * S), 0);
+}
+
+#[test]
 fn repeated_faults_of_one_interval_stay_as_far_apart_as_at_first_and_others_do_not() {
     let offsets = |text: &str, first_s: u64, every_s: u64| -> Vec<u64> {
         let all = moments(text, Some(600 * S)).into_iter().zip(0..);
@@ -117,6 +132,23 @@ fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
     let refused = |text: &str| PlannedFault::parse(text).unwrap_err().0;
     assert_eq!(refused("disk node full at 1s"), "`node full` names no nodes");
     assert_eq!(refused("disk node 2 ful at 1s"), "`ful` is not a fault of a disk");
+}
+
+#[test]
+fn words_of_other_tools_and_misspelt_ones_name_those_that_are_meant() {
+    for (text, what, help) in [
+        ("partition primary at 1s", "unknown fault `partition`", "write `cut` for it; faults: kill, stop"),
+        ("kil primary at 1s", "unknown fault `kil`", "did you mean `kill`? faults: kill, stop"),
+        ("kill leader at 1s", "`leader` names no nodes", "did you mean `primary`? write \"kill node 2\""),
+        ("cut primray from clients at 1s", "`primray from clients` names no nodes", "did you mean `primary`? write"),
+        ("pause random at 1s", "`random` names no nodes", "write \"pause node 2\", \"pause nodes 1,2\", or primary"),
+        ("kill primary at 1s for 0s", "`for` needs a time above 0", "write how long it lasts, for 3s"),
+        ("kill primary at 1s for 0%", "`for` needs a time above 0", "write how long it lasts, for 3s"),
+    ] {
+        let (got, advice) = PlannedFault::parse(text).unwrap_err();
+        assert_eq!(got, what, "{text}");
+        assert!(advice.as_ref().is_some_and(|advice| advice.starts_with(help)), "{text}: {advice:?}");
+    }
 }
 
 #[test]

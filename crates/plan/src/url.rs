@@ -395,6 +395,8 @@ mod tests {
             ("GET http://h:80 by me@h", "GET http://h:80 by me@h"),
             ("[\"run \\\"a x://u:p@h?password=q\\\" at 2s\"]", "[\"run \\\"a x://u:***@h?password=***\\\" at 2s\"]"),
             ("\"run \\\"a pg://host=h password=q\\\" at 2s\"", "\"run \\\"a pg://host=h password=***\\\" at 2s\""),
+            ("pg:///x?options=-c%20a.key%3Dvalue&user=me", "pg:///x?options=***&user=me"),
+            ("http://h/?token=value&x=1", "http://h/?token=***&x=1"),
         ] {
             assert_eq!(without_secrets(text), shown);
         }

@@ -141,6 +141,9 @@ pub struct PhaseHeader {
     /// Time-out of an operation; `None` where nothing is driven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout_ns: Option<u64>,
+    /// Time-out for opening a connection again; `None` where nothing is driven, and in earlier recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ns: Option<u64>,
     /// The plan leaves it to be found in the slices what counts for nothing at the start.
     pub finds_warmup: bool,
     /// Start.

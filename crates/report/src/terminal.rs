@@ -5,7 +5,7 @@ use plimsoll_analysis::number;
 use plimsoll_core::shown;
 use unicode_width::UnicodeWidthStr;
 
-use crate::document::{Block, Document, Rank, Section, Sparks, Table, Text, Tone, Verdict};
+use crate::document::{Block, Column, Document, Rank, Section, Sparks, Table, Text, Tone, Verdict};
 
 /// Most lines of the verdict in a short report, and lines that each section has before any has more.
 const VERDICT_LINES_MAX: usize = 20;
@@ -92,7 +92,7 @@ pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> Str
         if !title.is_empty() {
             writer.heading(&(*title).into(), &(*note).into());
         }
-        writer.table(table);
+        writer.table(table, "");
     }
     writer.out
 }
@@ -187,7 +187,7 @@ impl Writer {
                     let rows = pairs.iter().map(|(name, value)| vec![name, value]).collect();
                     self.rows(rows, &[false, false]);
                 }
-                Block::Table(table) => self.table(table),
+                Block::Table(table) => self.table(table, " or on the page"),
                 Block::Sparks(sparks) => self.sparks(sparks),
                 Block::Fold(..) | Block::Code(_) | Block::Pictures(..) | Block::Timeline(_) => {}
             }
@@ -219,7 +219,8 @@ impl Writer {
         }
     }
 
-    fn table(&mut self, table: &Table) {
+    /// A table without the columns for which there is no room, and a line that names them. They are also `elsewhere`.
+    fn table(&mut self, table: &Table, elsewhere: &str) {
         let heads: Vec<Text> = table.columns.iter().map(|column| Tone::Dim.text(&column.head)).collect();
         let mut rows: Vec<Vec<&Text>> = Vec::new();
         if heads.iter().any(|head| !head.is_empty()) {
@@ -227,17 +228,25 @@ impl Writer {
         }
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| &cell.text).collect()));
         let mut right: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
-        let mut spare: Vec<u8> = table.columns.iter().map(|column| column.spare).collect();
+        let mut columns: Vec<&Column> = table.columns.iter().collect();
+        let needed = least_width(&rows, &right);
         while least_width(&rows, &right) > self.width {
-            let ranks = spare.iter().enumerate().filter(|(_, rank)| **rank > 0);
-            let Some((at, _)) = ranks.max_by_key(|(_, rank)| **rank) else { break };
-            spare.remove(at);
+            let ranks = columns.iter().enumerate().filter(|(_, column)| column.spare > 0);
+            let Some((at, _)) = ranks.max_by_key(|(_, column)| column.spare) else { break };
+            columns.remove(at);
             right.remove(at);
             for row in &mut rows {
                 row.remove(at);
             }
         }
+        let is_left_out = |column: &&Column| !columns.iter().any(|shown| std::ptr::eq(*shown, *column));
+        let left_out: Vec<&str> = table.columns.iter().filter(is_left_out).map(|column| &*column.head).collect();
         self.rows(rows, &right);
+        if !left_out.is_empty() {
+            let count = number::plural(left_out.len() as u64, "more column", "more columns");
+            let text = format!("{count} with COLUMNS={needed}{elsewhere}: {}", left_out.join(", "));
+            self.paragraph(&"  ".into(), &Tone::Dim.text(text));
+        }
     }
 
     /// Aligned rows. A last column of words is wrapped.
@@ -401,6 +410,23 @@ mod tests {
     }
 
     #[test]
+    fn columns_without_room_are_named_with_the_width_that_shows_them() {
+        let columns = vec![words("name"), numbers("took").spare(2), numbers("answers"), numbers("healed").spare(1)];
+        let mut of = Table::new("", columns);
+        of.row(cells!["kill of node 1, the primary", "5.00 ms", "1,000", "1.30 s"]);
+        let written = |width: usize| {
+            let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width };
+            writer.table(&of, " or on the page");
+            writer.out
+        };
+        let narrow = written(40);
+        let named = "2 more columns with COLUMNS=55 or on the page: took, healed";
+        assert!(narrow.split_whitespace().collect::<Vec<_>>().join(" ").ends_with(named), "{narrow}");
+        let wide = written(55);
+        assert!(wide.contains("healed") && wide.lines().count() == 2, "{wide}");
+    }
+
+    #[test]
     fn numbers_stand_beside_a_short_place_and_below_a_long_one() {
         let written = |place: &str| {
             let answer = vec![(place.to_owned(), "9 ops/s · p50 1 ms".into())];
@@ -447,7 +473,7 @@ mod tests {
         of.row(cells!["a", "one two three four five six seven eight nine ten eleven twelve"]);
         of.row(cells!["b", "one two three four five six seven eight nine ten eleven twelve"]);
         let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width: 40 };
-        writer.table(&of);
+        writer.table(&of, "");
         assert_eq!(writer.out.lines().count(), 4);
         assert_eq!(writer.cut(4), writer.out);
         let cut = writer.cut(3);

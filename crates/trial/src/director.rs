@@ -33,6 +33,7 @@ use crate::watch::ReadingRecorder;
 use described::{detail, kind};
 use due::{LEAD_NS, Occurrence, ServerChange};
 use effects::Begun;
+use held::HeldPart;
 pub(crate) use take_back::take_back;
 
 /// Results of the faults of a trial so far.
@@ -62,8 +63,8 @@ pub struct Directed {
     healed_ns: Vec<(usize, u64)>,
     /// Ending of a server that no fault had ended.
     pub ended: Option<TrialError>,
-    /// Parts of nodes that have a fault.
-    held: Vec<(&'static str, usize)>,
+    /// Parts of nodes that have a fault, each with the [series](Occurrence::series) of that.
+    held: Vec<(HeldPart, Option<usize>)>,
     /// Time of the last reset of connections.
     reset_ns: Option<u64>,
     /// Commands of the user that are in effect.
@@ -109,7 +110,7 @@ pub(crate) fn no_request_met(fault: Fault) -> TrialError {
     let request = match fault {
         Fault::Eio { on, .. } | Fault::Delay { on, .. } => on.to_string(),
         Fault::IgnoreFlushes => "flush".to_owned(),
-        Fault::Full => "write".to_owned(),
+        Fault::Full => "write that makes a file longer".to_owned(),
         Fault::BitRot { .. } => "read".to_owned(),
         Fault::Speed { .. } => "request".to_owned(),
     };
@@ -302,7 +303,9 @@ impl<'a> Director<'a> {
             self.directed().fail_without_repeats();
         }
         let has_begun = !self.directed().carried_out.is_empty();
-        let has_servers = self.servers.is_some();
+        // Private servers end with a run that the user stops.
+        let is_needed = |servers: &Arc<dyn Servers>| servers.outlive() || !self.stop.load(Ordering::SeqCst);
+        let has_servers = self.servers.as_ref().is_some_and(is_needed);
         if has_begun && has_servers && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
@@ -380,7 +383,7 @@ impl<'a> Director<'a> {
             // Of one server no node is named.
             let several = chosen.as_ref().filter(|chosen| chosen.present.len() > 1);
             span.detail.nodes = several.map(|chosen| chosen.nodes);
-            let _held = self.hold(fault, chosen.as_ref())?;
+            let _held = self.hold(one, chosen.as_ref())?;
             let nodes = chosen.map_or(Nodes::All, |chosen| chosen.nodes);
             // A recording that fails must not keep a fault from being healed.
             let mut recorded = self.record(&span);

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,12 @@ pub(super) struct Noted {
     pub(super) promoted: Mutex<Option<usize>>,
     /// Times in ms in which no node is the primary.
     pub(super) without_primary_ms: std::ops::Range<u64>,
+    /// Time that recording a fault takes.
+    pub(super) recorded_in: Duration,
+    /// Set if the user has stopped the run.
+    pub(super) user_stop: Arc<AtomicBool>,
+    /// Servers are those of a lab.
+    pub(super) is_lab: bool,
     /// Servers of clients, if the store is attached and these are not used.
     pub(super) attached: Option<Arc<ServersInUse>>,
 }
@@ -180,6 +187,10 @@ impl Servers for Noted {
 
     fn has_primary(&self) -> bool {
         true
+    }
+
+    fn outlive(&self) -> bool {
+        self.is_lab
     }
 
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {

@@ -66,6 +66,7 @@ impl Directing {
         let (timer, ended_ops) = (Arc::clone(&servers.timer), Arc::<AtomicU64>::default());
         let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
         let (clock, is_unrecorded) = (timer.clock(), servers.is_unrecorded);
+        let (recorder, recorded_in) = (Arc::clone(&timer), servers.recorded_in);
         let phase_stop = Arc::<AtomicBool>::default();
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: (clock.now_ns() / 1_000_000) as f64, unit: String::new() };
@@ -80,7 +81,12 @@ impl Directing {
                     Told::Fault(_) if is_unrecorded => {
                         return Err(TrialError::new(StoreErrorKind::Recording, "the disk is full"));
                     }
-                    Told::Fault(span) => told.lock().unwrap().push(span),
+                    Told::Fault(span) => {
+                        if !recorded_in.is_zero() {
+                            recorder.sleep(recorded_in);
+                        }
+                        told.lock().unwrap().push(span);
+                    }
                     Told::Event(event) => events.lock().unwrap().push(event.text),
                     _ => {}
                 }
@@ -101,7 +107,7 @@ impl Directing {
             processes: &processes,
             server_pin: &[],
             disturbances: Disturbances::default(),
-            stop: Arc::default(),
+            stop: Arc::clone(&servers.user_stop),
             phase_stop: Arc::clone(&phase_stop),
             directed: Mutex::default(),
         };
@@ -437,6 +443,31 @@ fn a_fault_fails_if_no_node_has_its_role_at_any_of_its_times() {
 }
 
 #[test]
+fn a_repeat_waits_while_an_earlier_one_still_holds_its_node() {
+    for fault in ["kill node 1 at 100ms for 50ms every 400ms", "restart node 1 at 100ms every 400ms"] {
+        let [starts_in, recorded_in] = [600, 50].map(Duration::from_millis);
+        let slow = Noted { starts_in, recorded_in, ..Noted::default() };
+        let done = Directing::of(slow, &[fault], Some(4_000), 4_000);
+        assert!(done.directed.failed.is_none(), "{:?}", done.directed.failed);
+        let begins = if fault.starts_with("kill") { "kill 1" } else { "stop 1" };
+        let (turns, end) = done.calls.split_at(done.calls.len() - 1);
+        let is_turn = |turn: &[(u64, String)]| turn[0].1 == begins && turn[1].1 == "start 1";
+        assert!(turns.len() >= 6 && turns.chunks(2).all(is_turn) && end[0].1 == "start all", "{:?}", done.calls);
+        assert!(done.spans.iter().all(|span| span.error.is_none()), "{:?}", done.spans);
+    }
+}
+
+#[test]
+fn after_the_users_stop_private_servers_are_not_made_whole_and_those_of_a_lab_are() {
+    for (is_lab, wanted) in [(false, &["kill 1", "start 1"][..]), (true, &["kill 1", "start 1", "start all"][..])] {
+        let user_stop = Arc::new(AtomicBool::new(true));
+        let stopped = Noted { user_stop, is_lab, ..Noted::default() };
+        let done = Directing::of(stopped, &["kill node 1 at 100ms for 5s"], Some(10_000), 500);
+        assert_eq!(done.names(), wanted, "{:?}", done.calls);
+    }
+}
+
+#[test]
 fn repeated_faults_of_one_interval_keep_their_distance() {
     let faults = ["kill node 2 at 100ms for 400ms every 2s", "promote replica at 300ms every 2s"];
     let done = Directing::of(Noted::default(), &faults, Some(10_000), 10_500);
@@ -606,7 +637,7 @@ fn a_fault_of_a_disk_that_no_request_met_names_the_request_that_was_missing() {
         ("eio read once", "read"),
         ("delay write 500 0 1", "write"),
         ("ignore-flushes", "flush"),
-        ("full", "write"),
+        ("full", "write that makes a file longer"),
         ("bit-rot 1 0.5", "read"),
         ("speed 8000 150000000 single", "request"),
     ] {

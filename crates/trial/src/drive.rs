@@ -298,7 +298,7 @@ impl TrialRun<'_, '_> {
         if let Ok(result) = &result {
             self.was_full |= result.errors.iter().any(|error| error.disk_full);
         }
-        let of_fault = self.directed.failed.take().filter(|error| !error.is_interrupt());
+        let of_fault = self.directed.failed.take().filter(|error| !self.context.is_of_stop(error));
         match failed.or(of_fault).or(gone) {
             Some(error) => Err(error),
             None => result.map_err(|error| drive_error(&self.trial.store.label, error)),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_analysis::line::{self, LineFold, LineSpec, Next};
-use plimsoll_analysis::number;
 use plimsoll_analysis::view::{LineResult, Rung, RungState, RungView};
+use plimsoll_analysis::{LOAD_STEP, number};
 use plimsoll_core::Workload;
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{
@@ -20,9 +20,6 @@ use crate::phase::RunContext;
 use crate::sink::Told;
 use crate::trial::{self, TrialStart};
 use crate::writes;
-
-/// The label of a rung's trial that says which it is, from 1.
-const RUNG: &str = "rung";
 
 /// Time that the machine is observed before a search.
 const WATCH: Duration = Duration::from_secs(3);
@@ -132,13 +129,13 @@ fn of_rung(trial: &PlannedTrial, rung: &Rung, most_s: f64, ordinal: u32) -> Plan
     let number = (rung.ordinal + 1).to_string();
     let phases = trial.phases.iter().map(|phase| match &phase.step {
         PhaseStep::Drive(drive) => {
-            let (name, step) = (format!("{RUNG}_{number}"), PhaseStep::Drive(at(drive, rung, most_s)));
+            let (name, step) = (format!("{LOAD_STEP}_{number}"), PhaseStep::Drive(at(drive, rung, most_s)));
             PlannedPhase { name, step, ..phase.clone() }
         }
         _ => phase.clone(),
     });
     let mut labels = trial.labels.clone();
-    labels.insert(RUNG.to_owned(), number.clone());
+    labels.insert(LOAD_STEP.to_owned(), number.clone());
     PlannedTrial { ordinal, labels, phases: phases.collect(), ..trial.clone() }
 }
 

@@ -60,6 +60,12 @@ impl<'a> RunContext<'a> {
         self.spec.stop.load(Ordering::SeqCst)
     }
 
+    /// Returns true for an error that comes of the user's stop: a wait that it ended, or a server that a fault had ended
+    /// and that is not started again.
+    pub fn is_of_stop(&self, error: &TrialError) -> bool {
+        comes_of_stop(error, self.is_stopped())
+    }
+
     /// The run's own directory.
     pub fn directory(&self) -> &'a Path {
         self.sinks.recorder.directory()
@@ -135,6 +141,10 @@ impl TrialRun<'_, '_> {
     }
 }
 
+fn comes_of_stop(error: &TrialError, is_stopped: bool) -> bool {
+    error.is_interrupt() || is_stopped && error.kind == StoreErrorKind::Unreachable
+}
+
 /// Calls `ask` until servers can be reached, for up to `bound`; once without a bound.
 fn until_reached<T>(
     bound: Option<Duration>,
@@ -191,6 +201,15 @@ mod tests {
         assert_eq!(until_reached(bound, &stop, after(2, &other)), Err(other));
         stop.store(true, Ordering::SeqCst);
         assert_eq!(until_reached(bound, &stop, after(2, &closed())), Err(closed()), "the user ended the run");
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_after_the_users_stop_is_no_error_and_all_others_are() {
+        let stopped = TrialError::new(StoreErrorKind::Interrupted, "stopped by the user");
+        let broken = TrialError::new(StoreErrorKind::Broken, "it was ended by signal 9");
+        assert!([false, true].iter().all(|is_stopped| comes_of_stop(&stopped, *is_stopped)));
+        assert!(comes_of_stop(&closed(), true) && !comes_of_stop(&closed(), false));
+        assert!(!comes_of_stop(&broken, true));
     }
 
     #[test]

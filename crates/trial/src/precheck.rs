@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use plimsoll_analysis::number;
 use plimsoll_core::fault::DELAY_MAX;
-use plimsoll_core::{DiskSpec, NodeChoice, Recipe, SessionShape, StoreSpec, Workload};
+use plimsoll_core::{DiskSpec, NodeChoice, OBSERVED_LEAST_NS, Recipe, SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{Drive, DriveLimit, PhaseStep, Plan, PlannedPhase, PlannedTrial, Start, WakeMode};
-use plimsoll_plan::timeline::{FaultTime, overlap};
+use plimsoll_plan::timeline::{FaultTime, REPEATS_MAX, overlap};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
@@ -93,8 +93,8 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     Ok(())
 }
 
-/// Refuses faults at times that their phase never reaches, shares of a phase of unknown length, and faults that exclude
-/// each other.
+/// Refuses faults at times that their phase never reaches or at which too little of it is left, shares of a phase of
+/// unknown length, too many repeats, and faults that exclude each other.
 fn faults(trial: &PlannedTrial) -> Result<(), TrialError> {
     for (name, drive) in trial.drives() {
         let length_ns = match drive.limit {
@@ -120,6 +120,18 @@ fn faults(trial: &PlannedTrial) -> Result<(), TrialError> {
                 let what = format!("it ends after {length}, before the time of its fault: {fault}");
                 return refused(what, "choose an earlier `at`, or a longer `for` of the phase");
             }
+            let is_late = |at_ns: u64| at_ns.saturating_add(OBSERVED_LEAST_NS) > length_ns;
+            if !fault.outlasts_phase() && fault.at.ns(Some(length_ns)).is_some_and(is_late) {
+                let least = number::seconds(OBSERVED_LEAST_NS as f64 / 1e9);
+                let what = format!("less than {least} of load is left after {fault}, so its effect is not observed");
+                return refused(what, "choose an earlier `at`, or a longer `for` of the phase");
+            }
+        }
+        let repeats: u64 = drive.faults.iter().map(|fault| fault.repeats(length_ns.unwrap_or_default())).sum();
+        if repeats > REPEATS_MAX as u64 {
+            let (repeats, most) = (number::count(repeats), number::count(REPEATS_MAX as u64));
+            let what = format!("its repeated faults come {repeats} times, and may come {most} times");
+            return refused(what, "choose a longer `every`, or a shorter `for` of the phase");
         }
         if let Some((one, other)) = overlap(&drive.faults, length_ns) {
             let what = format!("`{other}` falls into `{one}`, and both cannot be in effect");

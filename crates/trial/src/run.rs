@@ -181,7 +181,7 @@ fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
         result = result.and(left);
     }
     // Wherever a server was waited for when the user wanted an end: that is no error.
-    result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
+    result = result.or_else(|error| if context.is_of_stop(&error) { Ok(()) } else { Err(error) });
     // Stores remove their own files; the directories they were given are ours.
     result.and(data.remove())
 }

@@ -12,6 +12,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
+use plimsoll_plan::show_ns;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
@@ -157,7 +158,7 @@ impl TrialRun<'_, '_> {
         }
         // Nothing when its answer is not needed any more.
         let counted = match self.cycles() {
-            Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
+            Err(error) if self.context.is_of_stop(&error) => Ok(BTreeMap::new()),
             // A cluster may not have come to itself yet.
             Err(error) if !drive.faults.is_empty() => self.said(error.line(), end).map(|()| BTreeMap::new()),
             // A node that others have ended, while the rest of the cluster works.
@@ -216,8 +217,14 @@ impl TrialRun<'_, '_> {
             if self.directed.has_disk_fault {
                 self.servers_state.hurt();
             } else if result.stop == StopReason::Backlog {
-                let what = "the load was cut short during a fault: set a larger `backlog` to drive it to its end";
-                end.remarks.push((About::NotDone, what.to_owned()));
+                let mut what =
+                    "the load was cut short during a fault: set a larger `backlog` to drive it to its end".to_owned();
+                // All clients may wait for servers that are gone, while others would answer.
+                if drive.op_timeout_ns >= drive.backlog_ns {
+                    let timeout = show_ns(drive.op_timeout_ns);
+                    what += &format!(", or an `op_timeout` shorter than {timeout}, for which clients waited at most");
+                }
+                end.remarks.push((About::NotDone, what));
             }
             self.said(text, end)?;
         }

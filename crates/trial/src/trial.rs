@@ -322,7 +322,7 @@ impl TrialRun<'_, '_> {
         let result = result.or_else(|error| self.answered(error, &mut end));
         end.end_ns = sinks.clock.now_ns();
         // An answer that was not waited for any more is no error of the phase: the user wanted its end.
-        let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
+        let result = result.or_else(|error| if self.context.is_of_stop(&error) { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
             (end.state, end.overloaded) = (PhaseState::Failed(error.line()), false);
         } else if end.state == PhaseState::Complete && self.context.is_stopped() {
@@ -358,6 +358,8 @@ impl TrialRun<'_, '_> {
             rate_per_s: drive.and_then(|drive| drive.pace.rate()?.constant()),
             stages: drive.map_or(Vec::new(), |drive| drive.all_stages().to_vec()),
             op_timeout_ns: drive.map(|drive| drive.op_timeout_ns),
+            connect_timeout_ns: drive
+                .map(|drive| drive.connect_timeout_ns.unwrap_or(self.context.plan.timeouts.setup_ns)),
             finds_warmup: drive.is_some_and(|drive| drive.warmup_is_found),
             start_ns: self.context.sinks.clock.now_ns(),
         }

@@ -325,6 +325,7 @@ impl Watched<'_> {
             rate_per_s: None,
             stages: Vec::new(),
             op_timeout_ns: None,
+            connect_timeout_ns: None,
             finds_warmup: false,
             start_ns,
         };

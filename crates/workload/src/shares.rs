@@ -59,7 +59,6 @@ impl Lot {
         self.ends.iter().any(|(_, one)| *one == kind)
     }
 
-    /// The kind of operation `cycle` of `client`.
     #[inline]
     pub fn draw(&self, client: u32, cycle: u64) -> Option<KindId> {
         if let [(_, only)] = self.ends[..] {

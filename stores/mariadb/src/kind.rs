@@ -185,13 +185,6 @@ impl StoreKind for Mariadb {
             let all = servers.nodes().into_iter().map(instance).collect::<Result<_, StoreError>>()?;
             return Ok(Box::new(Instances::new(all)));
         }
-        let of_private = [("settings", ""), ("topology", TOPOLOGIES[0])];
-        if let Some((name, _)) =
-            of_private.iter().find(|(name, default)| !params.text(name).is_empty() && params.text(name) != *default)
-        {
-            return Err(StoreError::usage(format!("`{name}` is a private server's, and this one is not ours"))
-                .next("Leave it out, or use a private server: --on mariadb"));
-        }
         let (url, password) = target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let mut store = MariadbStore::attach(info, reads, &waits, &run_id, progress)?;

@@ -66,7 +66,6 @@ impl SessionServers {
         Self { all: vec![server], replicas: Vec::new(), reads: Reads::Primary }
     }
 
-    /// Sessions `0..count`.
     pub fn sessions(&self, count: u32, plan: &SessionPlan<'_>) -> Result<Vec<WireClient>, StoreError> {
         let same_login = self.all.iter().all(|server| Arc::ptr_eq(&server.login, &self.all[0].login));
         let addresses: Arc<[Address]> = self.all.iter().map(|server| server.address.clone()).collect();

@@ -29,7 +29,6 @@ use crate::wire::{Login, READ_ONLY};
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
 
-/// The database of a run.
 pub(crate) fn database_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let id: String = run_id.chars().map(plain).take(50).collect();
@@ -50,7 +49,6 @@ pub(crate) struct MariadbStore {
     addresses: Arc<[Address]>,
     /// Position of the control connection's server among these.
     primary_at: Arc<AtomicUsize>,
-    /// Servers of sessions.
     sessions_at: SessionServers,
     /// Login of the control plane.
     login: Arc<Login>,

@@ -115,7 +115,6 @@ pub(crate) struct Info {
     pub version: String,
     pub max_payload: usize,
     pub headers: bool,
-    pub jetstream: bool,
     pub tls_required: bool,
     pub tls_available: bool,
     /// Name of the server's cluster; empty for a server without others.

@@ -95,7 +95,6 @@ pub(crate) struct PgKv {
 }
 
 impl PgKv {
-    /// Connects.
     pub(crate) fn open(connect: KvConnect) -> Result<PgKv, StoreError> {
         let mut kv = PgKv { connect, connection: None, params: ValueBuf::new(), batch: Vec::new() };
         kv.connection = Some(kv.connected()?);

@@ -58,7 +58,6 @@ fn begins_timed(line: &str) -> bool {
     prefix.is_some_and(|prefix| time(prefix).is_some()) && must_not_be_of_syslog(line).is_ok()
 }
 
-/// True for a line that begins an entry as CSV.
 fn begins_csv(line: &[u8]) -> bool {
     let mut record = csv::ByteRecord::new();
     // Making a reader takes longer than any line.

@@ -167,7 +167,6 @@ impl StoreKind for Postgres {
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
         let (url, password) = options.target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
-        only_for_private(&options.params)?;
         let schema = schema_name(&options.run_id);
         let places: Vec<&str> = info.hosts.iter().map(|host| host.login.place.as_str()).collect();
         let spreads = info.balanced || Reads::of(&options.params) != Reads::Primary;
@@ -223,7 +222,6 @@ impl StoreKind for Postgres {
             target => {
                 let (url, password) = target.url()?;
                 let info = conninfo::resolve(url, password, &Environment::of_process())?;
-                only_for_private(&params)?;
                 let connecting = waits.with_answer(info.connect_timeout);
                 let attached = attached(&info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
                 let (endpoint, control, sessions_at) = attached;
@@ -395,12 +393,4 @@ fn server_settings(params: &Params) -> Result<Vec<(String, String)>, StoreError>
         settings.push((name, value));
     }
     Ok(settings)
-}
-
-fn only_for_private(params: &Params) -> Result<(), StoreError> {
-    if params.text("settings").is_empty() {
-        return Ok(());
-    }
-    Err(StoreError::usage("`settings` are those of a private server, and this one is not ours")
-        .next("Leave them out, or use a private server: --on postgres"))
 }

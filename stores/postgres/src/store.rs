@@ -38,7 +38,6 @@ const NEEDED: [(&str, &str); 2] = [
     ("full_page_writes", "a page that power loss leaves half written is not mended"),
 ];
 
-/// The schema of a run.
 pub(crate) fn schema_name(run_id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     format!("plimsoll_{}", run_id.chars().map(plain).collect::<String>())

@@ -6,7 +6,7 @@ use plimsoll_core::command::{self, Part, RawPart};
 use plimsoll_core::{StoreError, StoreErrorKind, Value, Values};
 
 use crate::reply::Node;
-use crate::resp::decimal;
+use crate::resp::{decimal, string};
 
 /// Commands after which a connection would not answer each request by one reply, or would be another user's or database's.
 const REFUSED: [&str; 20] = [
@@ -145,7 +145,6 @@ pub(crate) fn not_in_cluster() -> StoreError {
     StoreError::new(StoreErrorKind::Usage, what).next("Use the workload `kv`, or a server that is no cluster's.")
 }
 
-/// The words of a line of `setup`.
 pub(crate) fn setup_words(line: &str) -> Vec<String> {
     let words = command::words(line, 0).map(|(words, _)| words).unwrap_or_default();
     let part = |part: RawPart| match part {
@@ -160,15 +159,6 @@ fn text_of(part: &Part) -> Option<&str> {
         Part::Text(text) => Some(text),
         Part::Param => None,
     }
-}
-
-/// Appends a string with its length.
-fn string(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'$');
-    decimal(out, bytes.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a variable's value as text: a null is empty.

@@ -121,22 +121,16 @@ impl Info {
             let progress = begin("copy of its master").step("no link to the master");
             all.push(progress.running_for(number("master_link_down_since_seconds")));
         }
+        let saves = |progress: Progress| {
+            let total = Some(number("current_save_keys_total"));
+            progress.aside().done(number("current_save_keys_processed"), total, "keys")
+        };
         if is("rdb_bgsave_in_progress") {
-            let progress = begin("snapshot").running_for(number("rdb_current_bgsave_time_sec")).aside();
-            all.push(progress.done(
-                number("current_save_keys_processed"),
-                Some(number("current_save_keys_total")),
-                "keys",
-            ));
+            all.push(saves(begin("snapshot").running_for(number("rdb_current_bgsave_time_sec"))));
         }
         if is("aof_rewrite_in_progress") {
             let progress = begin("rewrite of the append-only file");
-            let progress = progress.running_for(number("aof_current_rewrite_time_sec")).aside();
-            all.push(progress.done(
-                number("current_save_keys_processed"),
-                Some(number("current_save_keys_total")),
-                "keys",
-            ));
+            all.push(saves(progress.running_for(number("aof_current_rewrite_time_sec"))));
         }
         all
     }

@@ -41,7 +41,7 @@ pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> 
         control.command(&words)?;
     }
     for node in replicas {
-        let master = &masters[recipe.master_of(node.number)];
+        let master = &masters[node.number % recipe.shape.masters];
         let id = Control::open(&recipe.endpoint(master), waits)?.command(&[b"CLUSTER", b"MYID"])?.text();
         // Who does not know of its master yet says so.
         waits.until(LOOK_INTERVAL, ADVICE, || {

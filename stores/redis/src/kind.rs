@@ -171,12 +171,6 @@ impl StoreKind for Redis {
                 RedisStore::private(&servers, &recipe(&params)?, asked, (&run_id, &waits), progress)
             }
             target => {
-                if !params.text("settings").is_empty() {
-                    return Err(StoreError::usage(
-                        "`settings` are those of a private server, and this one is not ours",
-                    )
-                    .next("Leave them out, or use a private server: --on redis"));
-                }
                 let (url, password) = target.url()?;
                 let found = endpoint::resolve(url, password, Environment::of_process().var)?;
                 RedisStore::attach(found, asked, &run_id, &waits, progress)?

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Address, Recipe as _, Servers, StoreError, Waits};
+use plimsoll_core::{Address, Recipe as _, Servers, StoreError};
 
 use crate::control::Control;
 use crate::endpoint::Endpoint;
@@ -37,10 +37,11 @@ pub(crate) fn of_master(info: &Info, master: &Endpoint) -> Vec<Endpoint> {
 ///
 /// # Errors
 /// `Broken` when one does not get there.
-pub(crate) fn until_follow(master: &mut Control, replicas: &[Endpoint], waits: &Waits) -> Result<(), StoreError> {
+pub(crate) fn until_follow(master: &mut Control, replicas: &[Endpoint]) -> Result<(), StoreError> {
+    let waits = master.waits().clone();
     let written = Info::read(master)?.number("master_repl_offset");
     replicas.iter().try_for_each(|replica| {
-        let mut control = Control::open(replica, waits)?;
+        let mut control = Control::open(replica, &waits)?;
         waits.until(LOOK_INTERVAL, "See whether it follows its master: INFO replication", || {
             let place = &replica.login.place;
             let is_there = Info::read(&mut control)?.number("master_repl_offset") >= written;

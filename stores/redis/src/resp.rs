@@ -188,13 +188,16 @@ pub fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.push(b'*');
     decimal(out, words.len() as u64);
     out.extend_from_slice(b"\r\n");
-    for word in words {
-        out.push(b'$');
-        decimal(out, word.len() as u64);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    words.iter().for_each(|word| string(out, word));
+}
+
+/// Appends a string with its length.
+pub(crate) fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    decimal(out, bytes.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -138,11 +138,6 @@ impl RedisRecipe {
         self.shape.masters > 1
     }
 
-    /// Returns the master that a replica follows.
-    pub(crate) fn master_of(&self, number: usize) -> usize {
-        number % self.shape.masters
-    }
-
     /// Returns the value of a setting under `as-configured`.
     pub(crate) fn configured<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
         let set = self.settings.iter().rfind(|(known, _)| known == name);

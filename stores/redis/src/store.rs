@@ -188,8 +188,7 @@ impl RedisStore {
             None => readers::of_master(&Info::read(control)?, &master),
         };
         reads.must_have(replicas.len(), "Make some: --on redis-sentinel; an attached master names its own.")?;
-        let waits = control.waits().clone();
-        readers::until_follow(control, &replicas, &waits)?;
+        readers::until_follow(control, &replicas)?;
         Ok(replicas)
     }
 
@@ -264,10 +263,8 @@ impl Store for RedisStore {
             return Ok(Vec::new());
         };
         let master = self.first();
-        let control = master.control.get()?;
-        let waits = control.waits().clone();
         let replicas = readers::of_ours(&*servers, &recipe, &master.endpoint.address);
-        readers::until_follow(master.control.get()?, &replicas, &waits)?;
+        readers::until_follow(master.control.get()?, &replicas)?;
         let is_one = |node: &Arc<plimsoll_core::Node>| {
             replicas.iter().any(|replica| replica.address == recipe.endpoint(node).address)
         };

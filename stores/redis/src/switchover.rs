@@ -86,8 +86,9 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
         [] => Ok(()),
         excluded => until_known(&mut sentinel, excluded, waits),
     };
-    let promoted =
-        chosen.and_then(|()| fail_over(&mut sentinel, waits)).and_then(|()| until_master(recipe, &to, waits));
+    let promoted = chosen
+        .and_then(|()| fail_over(&mut sentinel, waits))
+        .and_then(|()| waits.until(LOOK_INTERVAL, ADVICE, || look(recipe, &to, waits)));
     // A replica that replies late would stay excluded from all later failovers.
     let restored = asked.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
@@ -177,11 +178,6 @@ fn fail_over(sentinel: &mut Control, waits: &Waits) -> Result<(), StoreError> {
         Err(error) if error.kind == StoreErrorKind::Store => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     })
-}
-
-/// Waits until a node is a master.
-fn until_master(recipe: &RedisRecipe, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-    waits.until(LOOK_INTERVAL, ADVICE, || look(recipe, node, waits))
 }
 
 /// Looks if a node is a master. The inner error describes its present state.

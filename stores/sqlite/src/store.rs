@@ -90,7 +90,6 @@ impl SqliteStore {
         self.files().iter().try_for_each(|path| remove_tree(path))
     }
 
-    /// Runs the layout's statements.
     fn layout_statements<'s>(&self, statements: impl Iterator<Item = &'s str>) -> Result<(), StoreError> {
         for sql in statements {
             let connection = &self.held()?.connection;

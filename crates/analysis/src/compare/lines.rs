@@ -24,7 +24,8 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
     };
     let mut all = Matched::default();
     if spec_a.goals != spec_b.goals {
-        let words = |goals: &[Goal]| goals.iter().map(goal_words).collect::<Vec<_>>().join(" and ");
+        let word = |goal: &Goal| format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit));
+        let words = |goals: &[Goal]| goals.iter().map(word).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
         all.unmatched
             .push(format!("the lines have different goals, {in_a} in A and {in_b} in B, so nothing is compared"));
@@ -55,10 +56,6 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
     let missing = of_b.iter().filter(|line| !alone && !of_a.iter().any(|known| known.store == line.store));
     all.unmatched.extend(missing.map(|line| format!("{} is only in B", line.store)));
     Some(all)
-}
-
-fn goal_words(goal: &Goal) -> String {
-    format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit))
 }
 
 /// Returns the rate that is carried and the one that is not; `None` if they are not shown.

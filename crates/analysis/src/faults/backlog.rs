@@ -10,20 +10,32 @@ use crate::view::BacklogView;
 /// Shortest time whose scheduled operations are a backlog, in seconds.
 const BACKLOG_MIN_S: f64 = 0.1;
 
-/// Returns the backlog after a fault that began at `begun_ns`, before `limit_ns`; `None` if it was not larger than before
-/// the first fault of the phase.
-pub(super) fn after(facts: &PhaseFacts<'_>, begun_ns: u64, first_ns: u64, limit_ns: u64) -> Option<BacklogView> {
+/// Returns the backlog that began in the effect of a fault, before `limit_ns`; `None` if it was not larger than before
+/// the first fault of the phase, at `first_ns`. A later one has another cause.
+pub(super) fn after(
+    facts: &PhaseFacts<'_>,
+    (begun_ns, until_ns): (u64, u64),
+    first_ns: u64,
+    limit_ns: u64,
+) -> Option<BacklogView> {
     let slices = || facts.phase.slices.iter().filter(|slice| !slice.drain);
     let before = slices().filter(|slice| !facts.is_warmup(slice) && slice.end_ns <= first_ns);
     let usual = before.map(|slice| slice.due_unsent).max().unwrap_or(0);
     let least = (facts.phase.header.rate_per_s.unwrap_or(0.0) * BACKLOG_MIN_S) as u64;
     let is_owed = |slice: &Slice<Distribution>| slice.due_unsent > usual.max(least);
     let after: Vec<_> = slices().filter(|slice| slice.end_ns > begun_ns && slice.end_ns <= limit_ns).collect();
-    let last = after.iter().rposition(|slice| is_owed(slice))?;
+    let begins = |slice: &&Slice<Distribution>| slice.start_ns < until_ns && is_owed(slice);
+    let last_begun = after.iter().rposition(begins)?;
+    let last = last_begun + after[last_begun + 1..].iter().take_while(|slice| is_owed(slice)).count();
     let since_s = |slice: &&Slice<Distribution>| slice.end_ns.saturating_sub(begun_ns) as f64 / 1e9;
+    // A phase that is cut short drops its backlog.
+    let is_sent = |next: &&&Slice<Distribution>| {
+        let ended: u64 = facts.ended(next).map(|one| one.histogram.len()).sum();
+        after[last].due_unsent.saturating_sub(next.due_unsent) <= ended + next.in_flight
+    };
     Some(BacklogView {
-        most: after.iter().map(|slice| slice.due_unsent).max()?,
-        gone_s: after.get(last + 1).map(since_s),
+        most: after[..=last].iter().map(|slice| slice.due_unsent).max()?,
+        gone_s: after.get(last + 1).filter(is_sent).map(since_s),
         observed_s: after.last().map(since_s)?,
     })
 }

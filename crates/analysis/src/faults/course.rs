@@ -4,10 +4,10 @@ use plimsoll_core::TICK_NS;
 use plimsoll_record::data::FaultSpan;
 
 use super::clients;
-use super::ended_ns;
 use super::key_parts::part_waits;
 use super::nodes::NodeWaits;
 use super::waits::Waits;
+use super::{HEALED_NS, ended_ns};
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
@@ -19,6 +19,9 @@ const BACK: f64 = 0.95;
 const BACK_LEAST: f64 = 0.9;
 /// Shortest silence that is unusual: one tick may be empty by chance.
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+/// Shortest silence later than a second after the healing, with throughput back, that may come of the fault: a shorter one
+/// may be noise.
+const AFTERMATH_MIN_NS: u64 = 500_000_000;
 
 /// Throughput after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(super) struct Course {
     failed_max: u32,
     /// Answers a second from which throughput is back.
     back_per_s: Option<f64>,
+    /// Most answers by which a usual window falls behind that rate on its way; `None` in a closed loop.
+    behind_max: Option<f64>,
     /// Waits of the parts of the keys; `None` if they are not known.
     parts: Option<Waits>,
     /// Waits of the clients; `None` if they were not looked for.
@@ -71,13 +76,14 @@ impl Silences {
         Silences { usual_ns, unusual }
     }
 
-    /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
-    /// A silence that is unusual only after `limit_ns` does not come of it.
+    /// Returns the parts of those since `begun_ns` that may come of a fault then. Of one that was unusual before, the rest
+    /// goes on in it. A silence that is unusual only after `limit_ns` does not come of it.
     fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
         // A usual silence may have preceded it.
-        let from_ns = begun_ns.saturating_sub(self.usual_ns);
-        let since = self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to));
+        let usual_since_ns = begun_ns.saturating_sub(self.usual_ns);
+        let rest = move |(from, to): &(u64, u64)| (if *from < usual_since_ns { begun_ns } else { *from }, *to);
+        let since = self.unusual.iter().filter(is_since).map(rest);
         since.filter(move |(from, to)| (*to).min(limit_ns).saturating_sub(*from) > self.usual_ns)
     }
 }
@@ -92,13 +98,20 @@ impl Course {
         let rates = before.rates();
         let usual_per_s = stat::median(&rates).filter(|_| header.stages.is_empty());
         let scheduled_per_s = header.rate_per_s.filter(|_| facts.open_loop).unwrap_or(f64::INFINITY);
+        let windows = 0..rates.len();
         let low_per_s = interval::percentiles(rates).map_or(f64::INFINITY, |(low, _)| low);
         let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
+        let back_per_s = usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0);
+        let behind_max = back_per_s.filter(|_| facts.open_loop).map(|back_per_s| {
+            let behind = windows.map(|first| before.behind(first, back_per_s).0).collect();
+            interval::percentiles(behind).map_or(0.0, |(_, high)| high)
+        });
         Some(Course {
             silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
             empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
             failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
-            back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
+            back_per_s,
+            behind_max,
             parts: part_waits(facts, first_ns),
             clients: clients::waits(facts, first_ns),
             nodes: NodeWaits::of(facts, first_ns),
@@ -117,11 +130,28 @@ impl Course {
         }
     }
 
+    /// Returns the silences of a fault's effect that were unusual before `limit_ns`. Its healing may cause long ones for
+    /// some seconds: a node that comes back with a newer term starts an election.
+    fn of_effect(&self, span: &FaultSpan, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> {
+        let effect_end_ns = self.effect_end_ns(span);
+        let aftermath_end_ns = ended_ns(span).map_or(u64::MAX, |ended_ns| ended_ns + HEALED_NS);
+        let is_its = move |(from, to): &(u64, u64)| {
+            *from < effect_end_ns || (*from < aftermath_end_ns && to - from >= AFTERMATH_MIN_NS)
+        };
+        self.silences.between(span.begun_ns, limit_ns).filter(is_its)
+    }
+
     /// Returns the longest silence of a fault's effect that was unusual before `limit_ns`.
     pub(super) fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
-        let effect_end_ns = self.effect_end_ns(span);
-        let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
-        silences.max_by_key(|(from, to)| to - from)
+        self.of_effect(span, limit_ns).max_by_key(|(from, to)| to - from)
+    }
+
+    /// Returns the longest such silence that began after the healing; `None` without a long one, and for a fault that is over
+    /// at once.
+    pub(super) fn after_healing(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
+        let healed_ns = span.healing_ns.and(span.healed_ns)?;
+        let is_after = |(from, to): &(u64, u64)| *from >= healed_ns && to - from >= AFTERMATH_MIN_NS;
+        self.of_effect(span, limit_ns).filter(is_after).max_by_key(|(from, to)| to - from)
     }
 
     /// Returns the parts of the keys that were silent in a fault's effect and, unusually, before `limit_ns`; `None` if they
@@ -136,7 +166,8 @@ impl Course {
     }
 
     fn silent(&self, waits: &Waits, span: &FaultSpan, limit_ns: u64) -> FaultSilenceView {
-        waits.silent(span.begun_ns, self.effect_end_ns(span), limit_ns)
+        let again_ns = self.after_healing(span, limit_ns).map_or(0, |(_, to)| to);
+        waits.silent(span.begun_ns, self.effect_end_ns(span).max(again_ns), limit_ns)
     }
 
     /// Returns the nodes that gave no answers from the beginning of a fault up to `until_ns`; `None` if operations went to
@@ -155,8 +186,8 @@ impl Course {
         (at_ns <= until_ns).then_some(at_ns)
     }
 
-    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. A fall that only windows
-    /// with the next fault show is the next one's.
+    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. `outage` is the last silence of
+    /// the effect that counts. A fall that only windows with the next fault show is the next one's.
     pub(super) fn recovery(
         &self,
         span: &FaultSpan,
@@ -186,17 +217,23 @@ impl Course {
                 (true, None) => Recovery::NotKnown,
             };
         };
-        // Backwards: the first window after each that is too low.
-        let (mut low_ns, mut back_ns) = (u64::MAX, None);
-        for (tick, is_back) in windows.iter().skip(fallen).rev() {
-            if !is_back {
-                low_ns = tick.start_ns;
-            } else if tick.answered > 0 && low_ns - tick.start_ns > WINDOW_NS {
-                back_ns = Some(tick.start_ns);
-            }
-        }
+        let lows: Vec<u64> = windows.iter().filter(|(_, is_back)| !is_back).map(|(tick, _)| tick.start_ns).collect();
+        let last_ns = windows.last().map_or(0, |(tick, _)| tick.start_ns);
+        let is_held = |at_ns: u64| {
+            let low_ns = lows.get(lows.partition_point(|low_ns| *low_ns < at_ns));
+            low_ns.is_none_or(|low_ns| low_ns - at_ns > WINDOW_NS)
+        };
+        // An open loop owes what was due, and answers it in a burst that may fill a window from before it. That window
+        // still begins the second in which none is low: noise after the burst would defer the time else.
+        let begin_ns = |(first, tick): (usize, &TickAt)| match after.behind(first, back_per_s) {
+            (behind, until_ns) if self.behind_max.is_some_and(|usual| behind > usual) => until_ns,
+            _ => tick.start_ns,
+        };
         // A window may begin in an outage, and have enough answers after it.
-        let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
-        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
+        let silent_until_ns = outage.map_or(0, |(_, to)| to);
+        let answered = after.iter().enumerate().skip(fallen).filter(|(_, tick)| tick.answered > 0);
+        let held = answered.filter(|(_, tick)| tick.start_ns >= silent_until_ns && is_held(tick.start_ns));
+        let back_ns = held.map(begin_ns).find(|at_ns| *at_ns <= last_ns);
+        back_ns.map_or(Recovery::Open, Recovery::Back)
     }
 }

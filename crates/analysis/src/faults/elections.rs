@@ -22,6 +22,19 @@ pub(super) fn count(run: &Run, facts: &PhaseFacts<'_>, fault: &FaultView) -> Opt
     Some((after - before).max(0.0) as u64).filter(|count| *count > 0)
 }
 
+/// Returns the number of elections from the healing of `fault` to the end of the silence after it; `None` as in [`count`].
+pub(super) fn after_healing(run: &Run, facts: &PhaseFacts<'_>, fault: &FaultView) -> Option<u64> {
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let silence = fault.after_healing?;
+    let begun_ns = fault.effect_ns.0;
+    let healed_ns = begun_ns + ns(fault.healed_s?);
+    let ended_ns = healed_ns + ns(silence.after_s + silence.seconds);
+    let until_ns = fault.next_ns.unwrap_or(u64::MAX).min(ended_ns + READ_NS);
+    let before = newest_term(run, facts, (begun_ns, healed_ns))?;
+    let after = newest_term(run, facts, (healed_ns, until_ns))?;
+    Some((after - before).max(0.0) as u64).filter(|count| *count > 0)
+}
+
 /// Returns the newest term that nodes of the store reported in this time.
 fn newest_term(run: &Run, facts: &PhaseFacts<'_>, (from_ns, until_ns): (u64, u64)) -> Option<f64> {
     let label = facts.trial.header.store_label.as_str();

@@ -72,19 +72,35 @@ pub fn losses(run: &Run, faults: &[FaultView]) -> Vec<FaultLossView> {
             }
         }
         view.not_known = check.lost.saturating_sub(view.in_effect + view.before + view.after);
-        view.sentence = of_losses(&view);
+        view.sentence = of_losses(&view, since_effect(check, faults).as_deref());
         Some(view)
     };
     faults.chunk_by(|one, other| one.place.0 == other.place.0).filter_map(of_trial).collect()
 }
 
+/// Returns the time of the first lost write outside of all effects after the last fault began, if an effect had ended before
+/// it: `the first 210 ms after that of the cut of node 1`. Such a write may come of that fault: a deposed primary may go on
+/// acknowledging writes.
+fn since_effect(check: &LedgerCheck, faults: &[FaultView]) -> Option<String> {
+    let after = check.lost_writes.iter().filter(|span| matches!(place(faults, span.at_ns), Place::After));
+    let first_ns = after.map(|span| span.at_ns).min()?;
+    let ended = faults.iter().filter(|one| one.effect_ns.1 <= first_ns);
+    let last = ended.max_by_key(|one| one.effect_ns.1)?;
+    let since_s = (first_ns - last.effect_ns.1) as f64 / 1e9;
+    Some(format!("the first {} after that of the {}", number::seconds(since_s), last.name))
+}
+
 /// Returns `fjall: 15 acknowledged writes lost, by the time of their acknowledgement: 12 in the effect of a fault, 3
 /// before a fault`.
-fn of_losses(view: &FaultLossView) -> String {
+fn of_losses(view: &FaultLossView, since_effect: Option<&str>) -> String {
+    let after = match since_effect {
+        Some(since) => format!("after the effects of all faults ({since})"),
+        None => "after the effects of all faults".to_owned(),
+    };
     let parts = [
         (view.in_effect, "in the effect of a fault"),
         (view.before, "before a fault"),
-        (view.after, "after all faults"),
+        (view.after, after.as_str()),
         (view.not_known, "not known"),
     ];
     let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, place)| format!("{} {place}", number::count(*n)));

@@ -9,12 +9,13 @@ use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::MissedGoalView;
 
-/// Returns the goals that slices missed after a fault that began at `begun_ns`, before `limit_ns`. The first fault of the
-/// phase began at `first_ns`.
+/// Returns the goals that slices missed in the effect of a fault, before `limit_ns`, with the time at which they held
+/// again. Slices that miss them later have another cause. The first fault of the phase began at `first_ns`.
 pub(super) fn goals(
     facts: &PhaseFacts<'_>,
     goals: &[Goal],
-    (begun_ns, first_ns, limit_ns): (u64, u64, u64),
+    (begun_ns, until_ns): (u64, u64),
+    (first_ns, limit_ns): (u64, u64),
 ) -> Vec<MissedGoalView> {
     let slices = || facts.phase.slices.iter().filter(|slice| !slice.drain);
     let before: Vec<_> = slices().filter(|slice| !facts.is_warmup(slice) && slice.end_ns <= first_ns).collect();
@@ -28,7 +29,8 @@ pub(super) fn goals(
             return None;
         }
         let after_it: Vec<Option<bool>> = after.iter().map(|slice| is_held(facts, goal, percentile, slice)).collect();
-        let last = after_it.iter().rposition(|is_held| *is_held == Some(false))?;
+        let in_effect = after.iter().take_while(|slice| slice.start_ns < until_ns).count();
+        let last = after_it.iter().take(in_effect).rposition(|is_held| *is_held == Some(false))?;
         let back = after_it.iter().skip(last).position(|is_held| *is_held == Some(true));
         Some(MissedGoalView {
             goal: goal.name(),

@@ -63,9 +63,12 @@ impl NodeWaits {
     }
 
     /// Returns the nodes that gave no answers from `begun_ns` for an unusual time. After `until_ns` clients may ask others.
+    /// A node that had been silent for an unusual time before is no effect: clients may not have asked it at all.
     pub(super) fn silent(&self, begun_ns: u64, until_ns: u64) -> FaultNodesView {
         let silent = |node: &NodeWait| {
-            let its = node.waits.iter().filter(|wait| wait.from_ns < until_ns).filter_map(|wait| wait.since(begun_ns));
+            let since_ns = begun_ns.saturating_sub(node.usual_ns);
+            let its = node.waits.iter().filter(|wait| (since_ns..until_ns).contains(&wait.from_ns));
+            let its = its.filter_map(|wait| wait.since(begun_ns));
             let observed = its.map(|wait| {
                 let is_open = wait.is_open || wait.to_ns > until_ns;
                 Wait { to_ns: wait.to_ns.min(until_ns), is_open, ..wait }

@@ -13,7 +13,7 @@
 //! | rule | version | finding |
 //! |---|---|---|
 //! | `pause` | 4 | moments that pauses of the machine made slow, or in which they disturbed most operations |
-//! | `fault` | 5 | moments in the effect of faults and commands; those of the plan's faults in several phases are one finding (`planned`) |
+//! | `fault` | 6 | moments in the effect of faults and commands; those of the plan's faults in several phases are one finding (`planned`) |
 //! | `cause` | 4 | moments that begin when a series is high |
 //! | `unexplained` | 4 | moments that nothing explains, or that are too few to tell |
 //! | `regular` | 4 | moments at equal intervals, of one cause or of none |

@@ -16,6 +16,7 @@ use crate::name;
 use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::stat;
+use crate::ticks::PhaseTicks;
 
 /// Ratio to the usual percentile from which operations are slow.
 const SLOW_TIMES: f64 = 1.2;
@@ -42,6 +43,8 @@ const LONG_ENOUGH: f64 = 0.8;
 const DISTURBED: f64 = 0.5;
 /// Slices after the end of an action in which a moment still begins because of it.
 const AFTERMATH: u64 = 2;
+/// Shortest silence from whose beginning on an action is too late to be its cause, in nanoseconds.
+const SILENT_MIN_NS: u64 = 100_000_000;
 /// Slow slices before an action, or a pause, from which the moment began without it.
 const LATE: usize = 2;
 
@@ -135,7 +138,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
         let (mut moments, is_mostly_slow) = (Vec::new(), states.is_none());
         let mut states = states.unwrap_or_else(|| vec![State::Usual; slices.len()]);
         by_outages(facts, slices, &mut states);
-        let acts = acts(run, facts);
+        let acts = Acts::of(run, facts);
         let mut first = 0;
         for same in states.chunk_by(|a, b| (*a == State::Usual) == (*b == State::Usual)) {
             let end = first + same.len();
@@ -148,7 +151,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
     }
 
     /// Returns a moment with these states from slice `first` on, in parts if another known cause begins in it.
-    fn parts(&self, acts: &[(u64, u64, String)], first: usize, states: &[State]) -> Vec<SlowMoment> {
+    fn parts(&self, acts: &Acts, first: usize, states: &[State]) -> Vec<SlowMoment> {
         let moment = &self.slices[first..first + states.len()];
         let (act, pause) = (later_act(acts, moment, self.slice_ns), later_pause(moment, states));
         let mut starts: Vec<usize> = std::iter::once(0).chain(act).chain(pause).collect();
@@ -201,37 +204,65 @@ pub fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     acts
 }
 
+/// Actions of a phase, and the times in which nothing was answered.
+struct Acts {
+    /// Beginning, end and name, in time order.
+    all: Vec<(u64, u64, String)>,
+    silences: Vec<(u64, u64)>,
+    /// Longest silence that is no effect.
+    usual_ns: u64,
+}
+
+impl Acts {
+    fn of(run: &Run, facts: &PhaseFacts<'_>) -> Self {
+        let all = acts(run, facts);
+        let silences = PhaseTicks::of(facts).map_or_else(Vec::new, |ticks| ticks.runs(|tick| tick.answered == 0));
+        let first_ns = all.first().map_or(u64::MAX, |(from_ns, ..)| *from_ns);
+        let before = silences.iter().filter(|(_, until_ns)| *until_ns <= first_ns);
+        let usual_ns = before.map(|(from_ns, until_ns)| until_ns - from_ns).max().unwrap_or(0).max(SILENT_MIN_NS);
+        Self { all, silences, usual_ns }
+    }
+
+    /// Returns false for a time in an unusual silence: an effect does not come before its cause.
+    fn may_begin(&self, at_ns: u64) -> bool {
+        let is_in = |(from_ns, until_ns): &(u64, u64)| from_ns + self.usual_ns < at_ns && at_ns < *until_ns;
+        !self.silences.iter().any(is_in)
+    }
+}
+
 /// Returns the names of the actions in whose effect a moment of these slices lies. It begins with the first that began
 /// in its first slice, or shortly before; otherwise with the last of those before, or the first in its second slice.
 /// The effect of an earlier one may go on meanwhile. Those that begin later, before the last slice, have a part in the
 /// moment as well.
-fn acts_of(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Vec<String> {
+fn acts_of(acts: &Acts, moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Vec<String> {
     let [(first, _), ..] = moment else { return Vec::new() };
     let (last, _) = moment[moment.len() - 1];
     let (start_ns, end_ns) = (first.start_ns, last.end_ns);
     let is_near = |(from_ns, until_ns, _): &&(u64, u64, String)| {
         start_ns <= until_ns.saturating_add(AFTERMATH * slice_ns) && end_ns > *from_ns
     };
-    let near: Vec<&(u64, u64, String)> = acts.iter().filter(is_near).collect();
+    let near: Vec<&(u64, u64, String)> = acts.all.iter().filter(is_near).collect();
     // An action late in a slice slows the next one.
     let since_ns = start_ns.saturating_sub(slice_ns / 2);
-    let begun = near.iter().position(|(from_ns, ..)| (since_ns..first.end_ns).contains(from_ns));
+    let may_begin = |from_ns: u64, until_ns: u64| from_ns < until_ns && acts.may_begin(from_ns);
+    let begun = near.iter().position(|(from_ns, ..)| *from_ns >= since_ns && may_begin(*from_ns, first.end_ns));
     let before = || near.iter().rposition(|(from_ns, ..)| *from_ns < since_ns);
     let second_ns = moment.get(LATE - 1).map_or(end_ns, |(slice, _)| slice.end_ns);
-    let in_second = || near.iter().position(|(from_ns, ..)| *from_ns < second_ns);
+    let in_second = || near.iter().position(|(from_ns, ..)| may_begin(*from_ns, second_ns));
     let Some(begins_with) = begun.or_else(before).or_else(in_second) else { return Vec::new() };
     let is_part = |at: usize| at == begins_with || (at > begins_with && near[at].0 < last.start_ns);
     near.iter().enumerate().filter(|(at, _)| is_part(*at)).map(|(_, (.., name))| name.clone()).collect()
 }
 
 /// Returns the slice of a moment in which an action begins, if the moment began for another reason: without an action.
-fn later_act(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Option<usize> {
+fn later_act(acts: &Acts, moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Option<usize> {
     let [.., (last, _)] = moment else { return None };
     let (since_ns, until_ns) = (moment.get(LATE)?.0.start_ns, last.start_ns);
     if !acts_of(acts, &moment[..LATE], slice_ns).is_empty() {
         return None;
     }
-    let (from_ns, ..) = acts.iter().find(|(from_ns, ..)| (since_ns..until_ns).contains(from_ns))?;
+    let is_cause = |from_ns: u64| (since_ns..until_ns).contains(&from_ns) && acts.may_begin(from_ns);
+    let (from_ns, ..) = acts.all.iter().find(|(from_ns, ..)| is_cause(*from_ns))?;
     moment.iter().position(|(slice, _)| slice.end_ns > *from_ns)
 }
 

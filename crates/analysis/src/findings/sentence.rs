@@ -18,7 +18,7 @@ use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
 /// Rules that have another version than the fourth.
-const VERSIONS: [(&str, u32); 3] = [("level", 2), ("bound", 3), ("fault", 5)];
+const VERSIONS: [(&str, u32); 3] = [("level", 2), ("bound", 3), ("fault", 6)];
 /// Names of faults, and times of moments, in a sentence.
 pub const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.

@@ -112,7 +112,11 @@ fn undecided(result: &LineResult, stated: &[Option<String>; 2], store: Option<&s
         [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
     parts.extend(held.filter(|one| !one.decided).map(|one| number::capital(&goals(one, true))));
-    parts.extend(failed.filter(|one| !one.decided).map(|one| number::capital(&goals(one, false))));
+    let broke = |one: &AtRate| match result.broken {
+        Some(_) => format!("{}: {}", number::capital(&goals(one, false)), breaks(result)),
+        None => number::capital(&goals(one, false)),
+    };
+    parts.extend(failed.filter(|one| !one.decided).map(broke));
     parts.extend(result.between.iter().map(|one| format!("Between them goals held in {}", in_steps(one, true))));
     parts.push(number::capital(&why));
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));

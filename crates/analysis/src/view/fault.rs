@@ -35,11 +35,14 @@ pub struct FaultView {
     pub is_skipped: bool,
     /// Time for which effects were observed: up to the planned end of the phase.
     pub observed_s: f64,
+    /// Time of load that was left after the fault had taken effect, of one that ends by itself after its beginning.
+    #[serde(skip)]
+    pub left_s: f64,
     /// Time until the first failed operation or unusual silence, to 10 ms; `null` if no client noticed anything, or
     /// without ticks.
     pub noticed_s: Option<f64>,
     /// Longest time without an answered operation; 0 if it was not longer than before the first fault, `null` without
-    /// ticks.
+    /// ticks, and if less than 0.1 s of load was left to observe one.
     pub outage_s: Option<f64>,
     /// Beginning of that time on the run's clock; `null` without an outage.
     pub outage_at_s: Option<f64>,
@@ -48,6 +51,11 @@ pub struct FaultView {
     /// The outage lasted as long as the time-out of operations: clients waited for that, and the store may have been back
     /// earlier.
     pub outage_is_timeout: bool,
+    /// Clients may have waited for a connection to a silent server until the fault was healed: the store may have been back
+    /// earlier.
+    pub may_wait_to_connect: bool,
+    /// Longest time without an answer that began after the healing, if it lasted half a second or longer.
+    pub after_healing: Option<AfterHealingView>,
     /// Time until throughput was back for a second: to 95 % of that before the first fault, or to 90 % at least if it
     /// had varied by more than 5 %. 0 if it did not fall; `null` if it did not come back, or was not known before.
     pub recovered_s: Option<f64>,
@@ -86,6 +94,9 @@ pub struct FaultView {
     pub lost: Option<LostWritesView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
+    /// Sentences below the table of faults, without full stops.
+    #[serde(skip)]
+    pub notes: Vec<String>,
     /// Fault as planned, without its times: `kill primary`.
     #[serde(skip)]
     pub planned: String,
@@ -154,12 +165,40 @@ impl FaultView {
     }
 }
 
+/// Time without an answer after the healing of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AfterHealingView {
+    /// Length.
+    pub seconds: f64,
+    /// Time from the end of the healing to the beginning.
+    pub after_s: f64,
+    /// True if the time lasted until the end of all observations, and was longer.
+    pub open: bool,
+    /// Elections from the healing to the end; `null` if the store does not report terms, or none was held.
+    pub elections: Option<u64>,
+}
+
+impl AfterHealingView {
+    /// Returns the length: `1.14 s`, `more than 1.14 s`.
+    pub fn length(&self) -> String {
+        format!("{}{}", if self.open { "more than " } else { "" }, number::seconds(self.seconds))
+    }
+
+    /// Returns `2.79 s after the healing, with 3 elections`.
+    pub fn cause(&self) -> String {
+        let count = |n: u64| format!(", with {}", number::plural(n, "election", "elections"));
+        let elections = self.elections.map_or(String::new(), count);
+        format!("{} after the healing{elections}", number::seconds(self.after_s))
+    }
+}
+
 /// A goal that was missed after a fault.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MissedGoalView {
     /// Name of the goal: `p99`, `read.p99`.
     pub goal: String,
-    /// Time from the beginning of the fault from which on all slices held the goal, to a slice; `null` if none did.
+    /// Time from the beginning of the fault until a slice held the goal again, after all in the effect that missed it;
+    /// `null` if none did.
     pub held_s: Option<f64>,
     /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
     /// end.

@@ -29,6 +29,8 @@ pub struct SummaryView {
     pub breaker_rejected: u64,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
+    /// Operations that were due and never sent, among the errors.
+    pub never_sent: u64,
     /// Errors as a share of all operations, in per cent.
     pub error_percent: Option<f64>,
     /// Acknowledged writes that are not there; `None` where no ledger was held against the store.

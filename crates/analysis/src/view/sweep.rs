@@ -82,7 +82,7 @@ pub struct StallsView {
     pub spans_s: Vec<(f64, f64)>,
     /// The phase's mean throughput, stalls included.
     pub mean_per_s: f64,
-    /// Rate of the median slice.
+    /// Rate of the median slice with answers, at least that before the first fault.
     pub usual_per_s: f64,
     /// Description in words.
     pub sentence: String,

@@ -1,6 +1,6 @@
 //! A driven phase with ticks and faults, as it would have been recorded. `report` tests with it too.
 
-use plimsoll_core::{FailoverTime, Outcome, SliceHistogram, TICK_NS, Tick};
+use plimsoll_core::{FailoverTime, Measure, Outcome, SliceHistogram, TICK_NS, Tick};
 use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
 use crate::driven::{START_S, driven};
@@ -23,6 +23,15 @@ pub fn ticked(seconds: u64, tick: impl Fn(u64) -> (u32, u32)) -> Run {
         slice.in_flight = 8;
     }
     run
+}
+
+/// Makes the phase an open loop: every time is recorded twice.
+pub fn open_loop(run: &mut Run) {
+    for slice in &mut run.trials[0].phases[0].slices {
+        let mut response = slice.histograms.clone();
+        response.iter_mut().for_each(|one| one.measure = Measure::Response);
+        slice.histograms.extend(response);
+    }
 }
 
 /// Returns a time of the run's clock, in milliseconds since the phase's start.

@@ -2,11 +2,10 @@
 
 use plimsoll_analysis::view::{FaultView, VerdictState};
 use plimsoll_analysis::{number, view};
-use plimsoll_core::Measure;
 use plimsoll_core::pace::Stage;
 use plimsoll_record::data::{About, FaultKind, Run};
 
-use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked, without_end};
+use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, open_loop, ticked, without_end};
 use crate::stall::act;
 use crate::study::SECOND_NS;
 
@@ -258,11 +257,7 @@ fn in_an_open_loop_throughput_is_back_at_the_scheduled_rate() {
         800..900 => (0, 0),
         _ => (8, 0),
     });
-    for slice in &mut run.trials[0].phases[0].slices {
-        let mut response = slice.histograms.clone();
-        response.iter_mut().for_each(|one| one.measure = Measure::Response);
-        slice.histograms.extend(response);
-    }
+    open_loop(&mut run);
     fault(&mut run, KILL, 8_000, Some(9_000));
     assert_eq!((only(&run).recovered_s, only(&run).recovered_open), (None, true), "8 of 10 answers");
     run.trials[0].phases[0].header.rate_per_s = Some(800.0);
@@ -362,7 +357,7 @@ fn repeats_of_a_fault_without_an_end_are_longer_than_they_were_observed() {
     let outage = one.outage.as_ref().unwrap();
     assert_eq!(
         (outage.open, outage.most_s, outage.words(number::seconds)),
-        (2, None, ["> 6.02 s", "> 9.01 s", "> 12.0 s"].map(str::to_owned))
+        (2, None, ["> 6.00 s", "> 9.00 s", "> 12.0 s"].map(str::to_owned))
     );
     // The second fault began before throughput was back.
     assert_eq!(one.recovered.as_ref().and_then(|recovered| recovered.above_s.most), Some(6.0));

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::line::{LineFold, LineSpec, Purpose};
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{GoalState, RunView, RungState, VerdictState};
+use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, LedgerCheck, PhaseResult, ResultName, Run};
 
@@ -86,6 +86,35 @@ fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
     run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 13e9, unit: "ns".into() }];
     assert_eq!(view(&run).goals[0].state, GoalState::NotMeasured);
+}
+
+#[test]
+fn a_goal_on_faults_is_undecided_if_the_load_ended_before_their_effects_could_be_seen() {
+    let kinds = [(GoalKind::Outage, 5e8), (GoalKind::Outage, 0.0), (GoalKind::Recovery, 5e9)];
+    for (at_ms, is_seen) in [(19_999, [false; 3]), (19_700, [false, true, false]), (18_000, [true; 3])] {
+        for ((what, limit), is_seen) in kinds.into_iter().zip(is_seen) {
+            let mut run = ticked(21, |_| (10, 0));
+            run.trials[0].phases[0].slices[20].drain = true;
+            fault(&mut run, KILL, at_ms, Some(20_700));
+            run.header.goals = vec![Goal { what, of: None, limit, unit: "ns".into() }];
+            let found = view(&run);
+            let wanted = if is_seen { GoalState::Held } else { GoalState::Undecided };
+            assert_eq!(found.goals[0].state, wanted, "{at_ms} {what:?}");
+            if !is_seen {
+                assert_eq!(found.verdict.state, VerdictState::Undecided, "{}", found.verdict.sentence);
+                let words = "the effect of kill of node 1, the primary was not observed: ";
+                assert!(found.verdict.sentence.contains(words), "{}", found.verdict.sentence);
+            }
+        }
+    }
+    // One repeat that was observed is enough, and a fault that failed has an error of its own.
+    let mut run = ticked(20, |_| (10, 0));
+    run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 5e8, unit: "ns".into() }];
+    [5_000, 19_990].into_iter().for_each(|at_ms| fault(&mut run, KILL, at_ms, Some(at_ms + 5)));
+    assert_eq!(view(&run).goals[0].state, GoalState::Held);
+    let late = &view(&run).faults[1];
+    let words = "its effect was not observed: the load ended then";
+    assert!(late.outage_s.is_none() && late.sentence.contains(words), "{}", late.sentence);
 }
 
 #[test]
@@ -242,17 +271,7 @@ fn a_load_step_of_several_faults_was_noticed_when_that_with_the_longest_outage_w
 
 #[test]
 fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_it_held_again() {
-    let slow = |from: usize, to: usize, of: Option<&str>| {
-        let mut run = ticked(20, |_| (10, 0));
-        fault(&mut run, PAUSE, 8_000, Some(9_000));
-        let what = GoalKind::named("p99").unwrap();
-        run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
-        // One in twenty.
-        for slice in &mut run.trials[0].phases[0].slices[from..to] {
-            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
-        }
-        only(&run)
-    };
+    let slow = |from: usize, to: usize, of: Option<&str>| slow_again(from, to, 20, of);
     let one = slow(8, 12, None);
     let [goal] = one.missed.as_slice() else { panic!("{one:?}") };
     assert_eq!((goal.goal.as_str(), goal.held_s, goal.observed_s), ("p99", Some(5.0), 12.0));
@@ -262,6 +281,24 @@ fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_i
     assert!(one.sentence.contains("p99 not within its goal for 12.0 s"), "{}", one.sentence);
     assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
     assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
+    // A slice that misses it much later has another cause.
+    assert_eq!(slow_again(8, 12, 16, None).missed[0].held_s, Some(5.0));
+    assert!(slow_again(8, 8, 16, None).missed.is_empty());
+}
+
+/// A pause from 8 to 9 s with a goal that slices from `from` to `to`, and the one at `again`, miss.
+fn slow_again(from: usize, to: usize, again: usize, of: Option<&str>) -> FaultView {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, PAUSE, 8_000, Some(9_000));
+    let what = GoalKind::named("p99").unwrap();
+    run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
+    for (at, slice) in run.trials[0].phases[0].slices.iter_mut().enumerate() {
+        // One in twenty.
+        if (from..to).contains(&at) || at == again {
+            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
+        }
+    }
+    only(&run)
 }
 
 #[test]

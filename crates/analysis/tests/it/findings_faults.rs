@@ -164,6 +164,20 @@ fn a_slow_moment_lies_in_the_effect_of_the_fault_with_which_it_begins() {
 }
 
 #[test]
+fn a_fault_that_begins_in_an_outage_is_not_its_cause() {
+    let silent = || faulted::ticked(20, |tick| if (560..900).contains(&tick) { (0, 0) } else { (10, 0) });
+    for (at_ms, is_cause) in [(5_590, true), (5_950, false), (6_450, false), (7_500, false)] {
+        let mut run = silent();
+        faulted::fault(&mut run, faulted::PAUSE, at_ms, Some(at_ms + 1_000));
+        assert_eq!(of_rule(&run, "fault").len(), usize::from(is_cause), "{at_ms}");
+        // Of commands for a lab, too.
+        let mut run = silent();
+        act(&mut run, "lab pause a 1", at_ms, at_ms + 10);
+        assert_eq!(of_rule(&run, "fault").len(), usize::from(is_cause), "{at_ms}");
+    }
+}
+
+#[test]
 fn a_fault_that_begins_later_in_the_same_slow_moment_is_named_as_well() {
     let mut run = faulted::ticked(20, |tick| if (5..12).contains(&(tick / 100)) { (1, 0) } else { (10, 0) });
     faulted::fault(&mut run, faulted::PAUSE, 5_000, Some(6_000));
@@ -195,7 +209,7 @@ fn moments_in_the_effects_of_the_plans_faults_are_one_finding_over_all_phases() 
     let mut run = repeated();
     let finding = only(&run, "fault");
     let all = "In 3 of 3 driven phases all 3 slow moments lie in the effects of the faults that the plan has.";
-    assert_eq!((finding.sentence.as_str(), finding.place.as_str(), finding.version), (all, "", 5));
+    assert_eq!((finding.sentence.as_str(), finding.place.as_str(), finding.version), (all, "", 6));
     assert_eq!((finding.spans_s.len(), finding.moments, finding.slow_percent), (3, 3, 100.0));
     let of_plan = "from a copy of the plan without `fault` in phase mixed: what stays slow has another cause.";
     assert!(finding.next.ends_with(of_plan) && !finding.opposite.is_empty(), "{finding:?}");

@@ -253,6 +253,15 @@ fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_know
 }
 
 #[test]
+fn an_undecided_search_names_the_goal_that_broke() {
+    let mut search = LineSearch::new(spec(vec![p99(1.0)]));
+    search.take(step(2_480.0, false));
+    let result = search.result(Ending::TimeUp);
+    let words = "Goals broke at 2,480 ops/s in 1 of 1 load step of 2.00 s: p99 passes 1.00 ms (2.00 ms). Time was up";
+    assert!(result.sentence.contains(words), "{}", result.sentence);
+}
+
+#[test]
 fn it_goes_past_the_line_and_repeats_what_decides() {
     let (result, search) = search(&Store::exponential(2_000.0), &spec(vec![p99(20.0)]), Sampled::ServerCpu, 2);
     let count = |purpose| search.steps().iter().filter(|step| step.rung.purpose == purpose).count();

@@ -116,10 +116,8 @@ fn an_outage_has_its_value_while_it_goes_on_and_at_its_end_that_of_the_report() 
     assert_eq!((outage.seen, outage.open, outage.holds), (Some(1e9), true, Some(false)));
 }
 
-#[test]
-fn a_silence_has_its_length_until_an_answer_ends_it() {
-    let mut run = driven(&[1_000, 1_000, 0, 0, 1_000]);
-    run.header.goals = vec![goal("outage", None, 15e8, "ns")];
+/// Begins the first phase of a run.
+fn begun(run: &Run) -> (Fold, Live) {
     let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
     let (mut fold, mut live) = (Fold::new(false), Live::new(1));
     live.begin_run(&run.header);
@@ -127,6 +125,15 @@ fn a_silence_has_its_length_until_an_answer_ends_it() {
     live.begin_trial(&trial.header);
     fold.begin_phase(phase.header.clone());
     live.begin_phase(&phase.header, None);
+    (fold, live)
+}
+
+#[test]
+fn a_silence_has_its_length_until_an_answer_ends_it() {
+    let mut run = driven(&[1_000, 1_000, 0, 0, 1_000]);
+    run.header.goals = vec![goal("outage", None, 15e8, "ns")];
+    let phase = &run.trials[0].phases[0];
+    let (mut fold, mut live) = begun(&run);
     let mut after = |slice: usize| {
         live.slice(&fold.slice(phase.slices[slice].clone(), true).unwrap().0, true);
         let phase = live.phase().unwrap();
@@ -145,13 +152,8 @@ fn silence_is_an_outage_unless_clients_rest() {
     let live = told(&run, 0, 1);
     assert_eq!(live.phase().unwrap().goals[0].seen, Some(2e9));
     assert!(is_near(view(&run).goals[0].got.unwrap(), 2e9));
-    let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
-    let (mut fold, mut live) = (Fold::new(false), Live::new(1));
-    live.begin_run(&run.header);
-    fold.begin_trial(trial.header.clone());
-    live.begin_trial(&trial.header);
-    fold.begin_phase(phase.header.clone());
-    live.begin_phase(&phase.header, None);
+    let phase = &run.trials[0].phases[0];
+    let (mut fold, mut live) = begun(&run);
     live.rests();
     phase.slices.iter().for_each(|slice| live.slice(&fold.slice(slice.clone(), true).unwrap().0, true));
     assert_eq!(live.phase().unwrap().goals[0].seen, Some(0.0));

@@ -38,7 +38,8 @@ fn lost_writes_are_told_with_the_fault_in_whose_effect_or_before_which_they_were
     assert_eq!(parts(&run), [1_010, 3, 2, 1]);
     let wanted = format!(
         "{}: 1,016 acknowledged writes lost, by the time of their acknowledgement: 1,010 in the effect of a fault, 3 \
-         before a fault, 2 after all faults, 1 not known",
+         before a fault, 2 after the effects of all faults (the first 30.0 ms after that of the kill of node 1, the \
+         primary), 1 not known",
         all.trials[0].name
     );
     assert_eq!(all.fault_losses[0].sentence, wanted);

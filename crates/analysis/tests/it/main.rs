@@ -14,6 +14,7 @@ mod driven;
 mod failovers;
 mod faulted;
 mod faults;
+mod faults_healed;
 mod faults_judged;
 mod findings;
 mod findings_bound;

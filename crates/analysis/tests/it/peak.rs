@@ -5,6 +5,7 @@ use plimsoll_core::{Outcome, SliceHistogram};
 use plimsoll_record::data::{EventClass, Run};
 
 use crate::driven::{START_S, driven};
+use crate::faulted::{PAUSE, fault};
 use crate::study::{SECOND_NS, event, served, times};
 
 /// 2,000 operations a second that take a millisecond; in each of these seconds a twentieth of them takes so long.
@@ -37,6 +38,17 @@ fn each_peak_is_described_with_what_was_done_at_its_own_time() {
     );
     let peaks = &view(&run).peaks[0];
     assert_eq!((peaks.count, peaks.percentile.as_str(), peaks.worst.len()), (2, "p99", 2));
+}
+
+#[test]
+fn a_peak_of_most_of_a_phase_is_one_beside_the_slices_before_its_fault() {
+    let slow: Vec<(usize, u64)> = (12..30).map(|second| (second, 80_000_000)).collect();
+    let mut run = peaked(&slow);
+    assert_eq!(sentences(&run), [""; 0]);
+    fault(&mut run, PAUSE, 12_000, None);
+    let told = sentences(&run).concat();
+    let wanted = "fjall, phase mixed: p99 rose to 80.0 ms from 112.0 s to 130.0 s (usually 1.00 ms)";
+    assert!(told.starts_with(wanted), "{told}");
 }
 
 #[test]

@@ -154,6 +154,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             rate_per_s: rung.rate_per_s,
             stages: Vec::new(),
             op_timeout_ns: None,
+            connect_timeout_ns: None,
             finds_warmup: false,
             start_ns,
         },

@@ -104,7 +104,8 @@ fn a_goal_on_stale_records_allows_as_many_as_it_says_and_no_other_wrong_records(
     checked(&mut run, 0, 1);
     let wrong = view(&run);
     assert_eq!(wrong.goals.iter().map(|goal| goal.got).collect::<Vec<_>>(), [Some(3.0), Some(1.0)]);
-    assert_eq!(wrong.verdict.sentence, "fjall gave answers with 1 wrong record.");
+    let sentence = "fjall gave answers with 1 wrong record, through 1 fault (kill of node 1, the primary).";
+    assert_eq!(wrong.verdict.sentence, sentence);
 }
 
 #[test]

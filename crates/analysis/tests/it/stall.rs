@@ -7,6 +7,7 @@ use plimsoll_core::sampler::{ANSWERS, STORE};
 use plimsoll_record::data::{Event, EventClass, Level, Purpose, ResultName, Run};
 
 use crate::driven::{START_S, driven, sampled};
+use crate::faulted::{PAUSE, fault};
 use crate::study::SECOND_NS;
 
 /// `usual` a second for `seconds`, and `stalled` in the seconds `at`.
@@ -158,6 +159,27 @@ fn a_node_that_is_gone_is_named() {
 fn half_of_the_usual_and_more_is_no_stall() {
     none(&driven(&rates(30, 1_000, 500, &[9])));
     assert!(sentence(&driven(&rates(30, 1_000, 499, &[9]))).contains("at 109 s"));
+}
+
+#[test]
+fn the_usual_throughput_of_a_phase_that_mostly_stalled_is_the_one_before() {
+    let silent: Vec<usize> = (2..10).collect();
+    let text = sentence(&driven(&rates(10, 1_000, 0, &silent)));
+    let wanted = "it stalled for 8.00 s at 102 s: throughput fell from its usual 1,000/s to 0/s, which the mean of 200/s \
+                  hides";
+    assert!(text.contains(wanted), "{text}");
+    let text = sentence(&driven(&[23_575, 27_140, 13_918, 3_647, 395, 0, 0, 0]));
+    let wanted = "it stalled for 5.00 s at 103 s: throughput fell from its usual 13,900/s to 0/s, which the mean of 8,580/s \
+                  hides";
+    assert!(text.contains(wanted), "{text}");
+
+    // A fault tells which slices are the usual ones of a store that still answers.
+    let slow: Vec<usize> = (3..10).collect();
+    let mut run = driven(&rates(10, 1_000, 300, &slow));
+    none(&run);
+    fault(&mut run, PAUSE, 3_000, None);
+    let text = sentence(&run);
+    assert!(text.contains("it stalled for 7.00 s at 103 s: throughput fell from its usual 1,000/s to 300/s"), "{text}");
 }
 
 #[test]

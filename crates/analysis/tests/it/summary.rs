@@ -7,7 +7,7 @@ use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Ru
 
 use crate::driven::driven;
 use crate::faulted::{KILL, fault, ticked};
-use crate::study::goal;
+use crate::study::{goal, times};
 use crate::{recorded, study};
 
 fn told(run: &Run) -> Vec<(String, String)> {
@@ -81,10 +81,13 @@ fn the_goals_of_a_driven_phase_stand_beside_its_numbers_and_of_several_those_tha
     let mut run = driven(&[2_000; 6]);
     run.header.goals = vec![goal("p99", 5e6, "ns"), goal("rate", 3_000.0, "1/s"), goal("errors", 1.0, "%")];
     let one = &view(&run).summary[0];
-    let goals = "missed goal rate ≥ 3,000/s · goal p99 ≤ 5.00 ms and errors ≤ 1.00 %";
+    let goals = "missed goal rate ≥ 3,000/s · held goal p99 ≤ 5.00 ms and errors ≤ 1.00 %";
     assert!(one.text.ends_with(&format!(" · 0 errors · {goals}")), "{}", one.text);
     let bad: Vec<&str> = one.parts.iter().filter(|part| part.bad).map(|part| part.name.as_str()).collect();
     assert_eq!(bad, ["missed goal"]);
+    run.header.goals.remove(1);
+    let held = &view(&run).summary[0].text;
+    assert!(held.ends_with(" · 0 errors · goal p99 ≤ 5.00 ms and errors ≤ 1.00 %"), "{held}");
 
     let mut several = study::complete();
     several.header.goals.push(goal("rate", 20_000.0, "1/s"));
@@ -95,6 +98,16 @@ fn the_goals_of_a_driven_phase_stand_beside_its_numbers_and_of_several_those_tha
         assert_eq!(one.text.ends_with(" · missed goal rate ≥ 20,000/s"), is_missed, "{}", one.text);
         assert_eq!(one.text.contains("goal"), is_missed, "{}", one.text);
     }
+}
+
+#[test]
+fn errors_name_the_operations_that_were_never_sent() {
+    let mut run = driven(&[2_000; 6]);
+    let slices = &mut run.trials[0].phases[0].slices;
+    slices[5].unfinished = Some(times([(1_000_000, 56)]));
+    let one = &view(&run).summary[0];
+    assert_eq!((one.errors, one.never_sent), (Some(56), 56));
+    assert!(one.text.contains(" · 56 errors (0.464 %; 56 never sent)"), "{}", one.text);
 }
 
 #[test]

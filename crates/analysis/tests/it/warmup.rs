@@ -1,11 +1,12 @@
 //! A warm-up that the plan leaves to be found: what is left out, and what is said where nothing was.
 
-use plimsoll_analysis::view;
 use plimsoll_analysis::view::{PhaseView, RunView};
+use plimsoll_analysis::{LOAD_STEP, view};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{Goal, GoalKind, Run};
+use plimsoll_record::data::{Goal, GoalKind, Purpose, Run};
 
 use crate::driven::{START_S, driven};
+use crate::faulted::{KILL, fault, ticked};
 
 /// `before` for `ramp` seconds, rising evenly, then 1,000 for `rest`.
 fn ramp(ramp: u64, rest: usize) -> Vec<u64> {
@@ -57,6 +58,16 @@ fn a_warm_up_that_the_plan_does_not_want_found_counts_and_is_warned_of() {
 }
 
 #[test]
+fn a_warning_about_a_load_step_names_it_by_its_number() {
+    let mut run = driven(&ramp(10, 40));
+    run.trials[0].header.labels.insert(LOAD_STEP.to_owned(), "3".to_owned());
+    run.trials[0].phases[0].header.rung = Some(Purpose::Climb);
+    let warnings = view(&run).warnings;
+    let is_it = |text: &str| text.starts_with("fjall, load step 3: ") && text.contains("throughput settled after 10");
+    assert!(warnings.iter().any(|warning| is_it(&warning.text)), "{warnings:?}");
+}
+
+#[test]
 fn an_even_phase_has_no_warm_up() {
     let view = view(&found(&[1_000; 40]));
     let phase = phase(&view);
@@ -95,4 +106,35 @@ fn a_warm_up_of_the_plan_before_it_stays_left_out() {
     mixed.slices[..5].iter_mut().for_each(|slice| slice.warmup = true);
     let view = view(&run);
     assert_eq!(phase(&view).ops.as_ref().unwrap().seconds, 40.0);
+}
+
+#[test]
+fn throughput_that_a_fault_lowered_is_no_end_of_a_warm_up() {
+    let rates: Vec<u64> = std::iter::repeat_n(2_000, 10).chain(std::iter::repeat_n(1_000, 30)).collect();
+    let mut run = found(&rates);
+    assert_eq!(phase(&view(&run)).settled_after_s, Some(10.0));
+    fault(&mut run, KILL, 10_000, Some(12_000));
+    let seen = view(&run);
+    assert_eq!((phase(&seen).ops.as_ref().unwrap().seconds, phase(&seen).settled_after_s), (40.0, None));
+    run.trials[0].phases[0].header.finds_warmup = false;
+    let seen = view(&run);
+    assert!(!seen.warnings.iter().any(|warning| warning.text.contains("settled")), "{:?}", seen.warnings);
+}
+
+#[test]
+fn throughput_that_came_back_after_a_fault_and_fell_later_is_warned_of() {
+    let killed = |later: u32| {
+        let mut run = ticked(20, |tick| match tick {
+            800..937 => (0, 0),
+            1_300.. => (later, 0),
+            _ => (10, 0),
+        });
+        fault(&mut run, KILL, 8_000, Some(9_300));
+        view(&run)
+    };
+    let fell = killed(5);
+    assert_eq!(fell.faults[0].recovered_s.map(|after_s| (after_s * 100.0).round()), Some(137.0));
+    let words = "fjall, phase mixed: throughput was 1,000/s before the first fault, and 650/s after the effects of all";
+    assert!(fell.warnings.iter().any(|warning| warning.text.starts_with(words)), "{:?}", fell.warnings);
+    assert!(!killed(9).warnings.iter().any(|warning| warning.text.contains("first fault")));
 }

@@ -218,13 +218,18 @@ pub fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Characters to a line.
+/// Characters to a line: `COLUMNS` of the environment, or the width of the terminal.
 pub fn width() -> usize {
-    if !std::io::stdout().is_terminal() {
-        return 100;
-    }
-    match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(60, 160),
+    let size = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let terminal = std::io::stdout().is_terminal().then(size).flatten();
+    columns(std::env::var("COLUMNS").ok().as_deref(), terminal)
+}
+
+fn columns(asked: Option<&str>, terminal: Option<usize>) -> usize {
+    let asked = asked.and_then(|value| value.trim().parse::<usize>().ok());
+    match (asked, terminal) {
+        (Some(columns), _) if columns > 0 => columns.clamp(60, 1_000),
+        (_, Some(columns)) if columns > 0 => columns.clamp(60, 160),
         _ => 100,
     }
 }
@@ -232,6 +237,17 @@ pub fn width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_as_wide_as_the_environment_asks_for_or_as_the_terminal() {
+        assert_eq!(columns(Some("220"), None), 220);
+        assert_eq!(columns(Some("220"), Some(90)), 220);
+        assert_eq!(columns(Some("1"), None), 60);
+        for unset in [None, Some(""), Some("0"), Some("wide")] {
+            assert_eq!((columns(unset, None), columns(unset, Some(90)), columns(unset, Some(500))), (100, 90, 160));
+        }
+        assert_eq!(columns(None, Some(0)), 100);
+    }
 
     #[test]
     fn an_output_that_is_read_or_written_twice_is_refused_by_whatever_path() {

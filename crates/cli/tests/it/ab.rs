@@ -50,21 +50,6 @@ fn a_condition_that_is_met_fails() {
 }
 
 #[test]
-fn a_budget_that_is_spent_leaves_it_undecided() {
-    let place = Place::new();
-    // Seven turns of either side take a little more than the budget, and fewer decide nothing.
-    let ran = place
-        .line("ab nothing --on null --think 5ms --turn 250ms --warmup 0s --budget 3500ms --same")
-        .expect(11)
-        .says("UNDECIDED  A (unchanged)")
-        .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: ")
-        .says("nothing");
-    assert!(ran.err.contains("pair 1: rate "), "{ran:?}");
-    let report = place.report();
-    assert_eq!((&report["verdict"]["state"], &report["ab"]["decided"]), (&"undecided".into(), &false.into()));
-}
-
-#[test]
 fn two_plans_may_ask_different_things_and_are_told_so() {
     let place = Place::new();
     let plan = |name: &str, records: u32| {
@@ -184,14 +169,4 @@ fn what_the_turns_wrote_is_checked_also_where_each_loads_anew() {
     assert!(matches!(ran.code, Some(0 | 11)), "{ran:?}");
     let (_, ledger) = last_check(&place);
     assert!(ledger.complete && ledger.wrong.is_empty() && ledger.lost == 0 && ledger.read_back == 200, "{ledger:?}");
-}
-
-#[test]
-fn ctrl_c_ends_the_turn_and_reports_the_pairs_there_are() {
-    let place = Place::new();
-    let child = at_work(&place);
-    child.signal(Signal::INT);
-    let ran = child.ended().expect(130);
-    assert!(ran.out.contains("INCOMPLETE") && ran.out.contains("Both sides"), "{ran:?}");
-    assert!(!place.only_run().join("data").exists(), "servers and data are gone");
 }

@@ -182,17 +182,12 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
     place.refuses(&[
         ("explain latest --from 00:20 --to 00:10", "20.0 s to 10.0 s does not begin before it ends … from 0 s to"),
         ("explain latest --from 10:00", "600 s is after the end of the run … choose times of the run's clock"),
-        ("explain latest --to 10:00", "600 s is after the end of the run"),
         ("explain latest --from soon", "--from soon"),
         ("explain latest --from 1:75", "--from 1:75 is no time … 00:30, 01:00:30 or 30s"),
         ("explain latest --from -5s", "--from -5s"),
         ("explain latest --above 20", "--above 20: needs a unit: \"20ms\" or \"20s\""),
         ("explain latest --from -1", "`-1` is not a time … write a number and a unit"),
         ("explain latest --from 1,5s", "`,5s` is not a unit of time"),
-        ("explain latest --above 1h", "no operation took longer than 3,600 s … choose a limit below"),
-        ("explain latest", "nothing is left to compare with … a shorter time"),
-        ("explain latest --phase nothing --above 1ns", "there is no phase nothing … choose one of sqlite, phase "),
-        ("explain latest --trial 9 --above 1ns", "the run has no trial 9 … there are: 0"),
         ("ask latest figures nothing", "has no figure nothing … it has: … rate"),
         ("ask latest series nothing", "there are no series nothing … → panels of series are: … 'Latency'"),
         ("ask latest compare latest", "both are the same run"),
@@ -209,13 +204,8 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
     for (tool, arguments, words) in [
         ("describe", json!({ "run": "nothing" }), "the tool `list` lists what there is"),
         ("explain", json!({ "from": "00:20", "to": "00:10" }), "→ choose times of the run's clock"),
-        ("explain", json!({ "until": "00:10" }), "→ arguments of explain are: run, from, to"),
         ("figures", json!({ "names": ["nothing"] }), "→ it has: "),
         ("compare", json!({ "other": "latest" }), "→ name two"),
-        ("compare", json!({}), "the argument `other` is missing"),
-        ("explain", json!({ "from": 5 }), "the argument `from` must be a string"),
-        ("explain", json!({ "trial": "x" }), "the argument `trial` must be a whole number"),
-        ("figures", json!({ "names": "p99" }), "the argument `names` must be a list of strings"),
     ] {
         let (text, is_error) = client.call(tool, &arguments);
         assert!(is_error && text.contains(words), "{tool}: {text}");

@@ -94,16 +94,3 @@ fn a_lab_has_the_clock_of_a_command_again_after_a_run_was_killed_and_keeps_it_ov
     ]);
     lab.down();
 }
-
-#[test]
-fn a_clock_that_cannot_be_wrong_is_refused_with_the_remedy() {
-    let place = Place::new();
-    let drive = |on: &str, fault: &str, words: &str| {
-        place.run(&["drive", "kv", "--on", on, "--for", "5s", "--fault", fault]).expect(2).says(words);
-    };
-    drive("sqlite", "clock all by=5s at 1s", "sqlite has no private servers");
-    drive("postgres://127.0.0.1:1/db", "clock all by=5s at 1s", "name a store whose servers Plimsoll starts");
-    drive("redis", "clock node 2 by=5s at 1s", "has no node 2");
-    drive("redis", "clock all by=20y at 1s", "`y` is not a unit of time");
-    assert!(place.all_runs().is_empty());
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::bench::{Place, result, wait_for};
+use crate::bench::{Place, once_below, result, wait_for};
 use crate::servers::{Postgres, Redis};
 
 #[test]
@@ -45,15 +45,6 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
     let phase = place.driven();
     assert_eq!(phase["ops"]["count"], 200);
     assert!(result(&phase, "connects") > 100.0, "{phase}");
-    for (more, words) in [
-        (&["--depth", "4"][..], "with a depth of 4 cannot be reopened"),
-        (&["--on", "fjall"], "fjall has no connections"),
-        (&["--reconnect", "0"], "`reconnect`"),
-    ] {
-        let base = if more[0] == "--on" { &kv[..6] } else { &kv[..8] };
-        let reconnect: &[&str] = if more[0] == "--reconnect" { &[] } else { &["--reconnect", "each"] };
-        place.run(&[base, more, reconnect].concat()).expect(2).says(words);
-    }
 }
 
 #[test]
@@ -62,19 +53,12 @@ fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
     let drive = "drive kv --mix read=1 --set records=200 --on postgres --clients 4 --think 2ms --for 7s --full \
                  --goal errors=100% --op-timeout 200ms --connect-timeout 300ms --backoff 100ms..400ms";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 4s"]).collect();
-    let mut longest_s = Vec::new();
-    // Without a time-out operations take four seconds. A busy machine may delay one by as long, but not each time.
-    let are_given_up = (0..3).any(|_| {
+    // Without a time-out operations take four seconds. A busy machine may delay one by as long.
+    once_below(3.5, || {
         let ran = place.run(&words).expect(0);
         ran.says("no answer within 0.2 … no session within 0.3 … connections could not be opened");
-        longest_s.push(longest_of_paused_s(&place.driven()));
-        longest_s.last().is_some_and(|longest_s| *longest_s < 3.5)
+        longest_of_paused_s(&place.driven())
     });
-    assert!(are_given_up, "{longest_s:?}");
-    place
-        .line("drive kv --mix read=1 --on fjall --ops 1 --backoff 100ms")
-        .expect(2)
-        .says("fjall has no connections to lose … leave out `backoff`");
 }
 
 /// Returns the longest time of an operation of a drive whose server was paused, in seconds.
@@ -98,10 +82,6 @@ fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
     // Each client had one operation in flight. What the server does for the clients that have gone is no loss.
     assert!(result(&phase, "retries") >= 4.0, "{phase}");
     assert_eq!(result(&phase, "given_up"), 0.0, "{phase}");
-    place
-        .line("drive tpcb --on postgres --ops 1 --retry all")
-        .expect(2)
-        .says("operations of several steps (transactions, scripts) are not sent again");
     place.line("drive kv --mix read=1 --on redis --ops 1 --tries 5").expect(2).says("retry = \"idempotent\"");
 }
 

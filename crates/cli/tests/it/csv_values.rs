@@ -64,10 +64,7 @@ fn what_is_wrong_with_a_file_is_said_before_anything_runs() {
     let place = Place::new();
     let script = file(&place, "own.sql", "SELECT :email;\n");
     for (text, wanted) in [
-        (&b"id,email\n1,a\n2\n"[..], "users.csv:3: 1 value, where the first line names 2 columns"),
-        (b"", "users.csv:1: the file is empty"),
-        (b"id,email\n", "users.csv:1: there is no row below the header line"),
-        (b"id,email\n1,\xff\n", "line 2 is not UTF-8"),
+        (&b"id,email\n1,\xff\n"[..], "line 2 is not UTF-8"),
         (b"id,email\n1,a\n2,\"b\n3,c\n", "users.csv:3: a quote is never closed"),
         (b"id,emial\n1,a\n", "did you mean `:emial`?"),
     ] {

@@ -86,18 +86,6 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
 }
 
 #[test]
-fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
-    let place = Place::new();
-    let drive = "drive kv --mix read=1 --on null --clients 1 --think 2ms --for 8s --slice 100ms";
-    let child = place.started(&drive.split(' ').collect::<Vec<_>>(), 3);
-    fs::remove_dir_all(place.only_run()).unwrap();
-    let ran = child.ended().expect(10).says("was removed or moved while it was written");
-    assert!(!ran.err.contains("permission"), "{ran:?}");
-    let nowhere = place.line("report /nowhere/run.sqlite").expect(10);
-    nowhere.says("cannot read /nowhere/run.sqlite: there is no such file");
-}
-
-#[test]
 fn a_long_text_is_shown_around_the_place_that_is_meant() {
     let place = Place::new();
     let long = "x".repeat(900_000);

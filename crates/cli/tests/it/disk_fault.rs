@@ -1,6 +1,6 @@
 //! Disks that fail, rot or lie under a driven store: what the store says, and who notices.
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{EventClass, Run};
 use serde_json::Value;
 
 use crate::bench::Place;
@@ -79,6 +79,31 @@ fn a_fault_of_a_disk_that_no_request_met_ends_the_run_and_names_the_request() {
     let spans: Vec<_> = run.faults().collect();
     let [span] = spans[..] else { panic!("{spans:?}") };
     assert_eq!((span.taken_ns, span.healed_ns.is_some(), span.error.as_deref()), (None, true, Some(words)));
+}
+
+#[test]
+fn a_full_disk_is_a_file_system_without_room_until_it_is_healed() {
+    let place = Place::new();
+    // Inserts make the log and the database longer.
+    let plan = place.plan(
+        "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\n\
+         [workload]\nname = \"kv\"\nrecords = 100\nfield_length = 500\n\
+         [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"3500ms\"\nmix = { insert = 1 }\ndurability = \"durable\"\n\
+         fault = \"disk full at 500ms for 2s\"\n[[phase]]\ndo = \"check\"\n[goals]\nlost = 0\nwrong = 0\n",
+    );
+    let found = fault(&place, &plan, &[0]);
+    assert_eq!((&found["lost"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans: Vec<_> = run.faults().collect();
+    let [span] = spans[..] else { panic!("{spans:?}") };
+    let healed_ns = span.healed_ns.unwrap();
+    let errors: Vec<_> = run.events.iter().filter(|event| event.class == EventClass::ErrorCode).collect();
+    // A device that refuses writes would fail flushes, and end the file system's journal.
+    assert!(errors.iter().all(|error| !error.subject.starts_with("SQLITE_IOERR")), "{errors:?}");
+    let full = errors.iter().find(|error| error.subject == "SQLITE_FULL").unwrap_or_else(|| panic!("{errors:?}"));
+    let is_during = full.from_ns >= span.begun_ns && full.until_ns < healed_ns + 500_000_000;
+    assert!(is_during, "{full:?} {span:?}");
 }
 
 #[test]

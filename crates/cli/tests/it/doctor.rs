@@ -41,12 +41,6 @@ fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
 }
 
 #[test]
-fn only_a_server_of_ones_own_can_be_stopped() {
-    let place = Place::new();
-    place.run(&["doctor", "--honesty", "sqlite"]).expect(2).says("`sqlite` is not a server").says("postgres");
-}
-
-#[test]
 fn a_calibration_is_kept_shown_and_noted_in_runs() {
     let place = Place::new();
     let made = place.run(&["doctor", "--calibrate"]).says("generator's ceiling, 1 worker").says("noise floor");

@@ -255,17 +255,6 @@ fn a_store_that_does_not_open_leaves_nothing_but_the_recording() {
 }
 
 #[test]
-fn a_script_on_a_table_that_is_not_there_is_refused_with_advice_for_private_servers_too() {
-    let place = Place::new();
-    let script = place.path().join("own.sql");
-    std::fs::write(&script, "SELECT n FROM nowhere;\n").unwrap();
-    for store in ["postgres", "mariadb"] {
-        let ran = place.run(&["drive", "-f", script.to_str().unwrap(), "--on", store, "--ops", "5", "-q"]).expect(2);
-        ran.says("nowhere … Load it first. With --no-load statements find the tables of the database that the URL");
-    }
-}
-
-#[test]
 fn a_script_that_makes_its_own_table_runs_or_is_told_how() {
     let place = Place::new();
     let file = |name: &str, select: &str| {

@@ -11,7 +11,7 @@ use plimsoll_store_postgres::wire::Login;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::bench::{Guarded, Place, left_below, servers, wait_for};
+use crate::bench::{Guarded, Place, left_below, once_below, servers, wait_for};
 use crate::kill::server_directories;
 
 /// Returns the faults of a report, and its verdict.
@@ -134,14 +134,8 @@ fn outage_beside(fault: &str, length: &str, at_least_s: f64) -> (f64, Value) {
 
 #[test]
 fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election() {
-    let mut outages_s = Vec::new();
-    // The other nodes answer in the four seconds; without a leader none takes writes. A busy machine may be as slow as
-    // that, but not each time.
-    let goes_on = (0..3).any(|_| {
-        outages_s.push(outage_without_a_replica_s());
-        outages_s.last().is_some_and(|outage_s| *outage_s < 3.8)
-    });
-    assert!(goes_on, "{outages_s:?}");
+    // The other nodes answer in the four seconds; without a leader none takes writes. A busy machine may be as slow.
+    once_below(3.8, outage_without_a_replica_s);
 }
 
 /// Drives a cluster of three that loses a node for four seconds, and then its leader. Returns the outage of the first
@@ -218,6 +212,18 @@ fn links_are_slow_during_their_fault_and_as_before_afterwards() {
 }
 
 #[test]
+fn an_interrupt_while_a_server_is_away_is_no_error() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=100", "--on", "etcd", "--set", "etcd.nodes=3", "--for", "600s", "-q"];
+    let run = place.recording(&[&line[..], &["--think", "2ms", "--fault", "kill node 1 at 1s"]].concat());
+    let faults = || place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+    let is_taken = || faults().is_some_and(|run| run.faults().any(|span| span.taken_ns.is_some()));
+    wait_for("the fault", Duration::from_secs(200), is_taken);
+    run.signal(Signal::INT);
+    run.ended().expect(130);
+}
+
+#[test]
 fn an_interrupt_heals_all_faults() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=100", "--on", "postgres", "--for", "600s", "-q"];
@@ -263,67 +269,39 @@ fn a_server_that_does_not_start_again_ends_the_run_and_all_else_is_healed_and_re
 }
 
 #[test]
-fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
+fn a_fault_that_a_store_cannot_have_is_refused_with_the_remedy() {
     let place = Place::new();
-    let drive = |on: &str, fault: &str, words: &str| {
-        place.run(&["drive", "select", "--on", on, "--for", "5s", "--fault", fault]).expect(2).says(words);
-    };
-    drive("sqlite", "kill all at 1s", "sqlite has no private servers");
-    drive("postgres://127.0.0.1:1/db", "kill all at 1s", "name a store whose servers Plimsoll starts");
-    drive("postgres", "kill node 2 at 1s", "postgres has no node 2");
-    drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
-    drive("galera", "promote replica at 1s", "cannot be promoted by a command");
-    drive("postgres-replicas", "cut nodes 2,4 at 1s", "postgres-replicas has no node 4 … the number of a node: 1 to 3");
-    drive("postgres-replicas", "promote nodes 2,3 at 1s", "one node becomes the primary");
-    drive("postgres", "kill minority at 1s", "postgres has no minority: it has 1 node");
-    drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
-    drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
-    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 has no link to itself");
-    drive("postgres-replicas", "link all from client host 1 loss=1% at 1s", "the drive has no client hosts");
-    drive("postgres", "limit all cpus=1 at 1s", "on the command line --set postgres.cpus=");
-    drive("mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus=");
-    drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
-    let limited = ["drive", "kv", "--on", "postgres", "--set", "postgres.memory=1GiB", "--for", "5s"];
-    let tiny = ["--fault", "limit all memory=1B at 1s"];
-    place.run(&[&limited[..], &tiny].concat()).expect(2).says("memory = 1B: too little for a server");
-    drive("postgres", "disk full at 1s", "put it on one that can");
-    drive("postgres", "explode all at 1s", "unknown fault `explode`");
-    drive("postgres", "kill all when lag > 1s", "postgres has no replication lag");
     let all = "connections, … idle_in_transaction, … memory.cached, … tcp.timeouts, … server.stopped, ";
-    drive("postgres-replicas", "kill all when replicas_behind > 1MiB", all);
-    drive("postgres-replicas", "kill primary when store.node 9.lag < 1s", "its nodes are 1, 2, 3");
-    drive(
-        "postgres-replicas",
-        "kill primary when store.node 1.connections > 1",
-        "one reading connections, and none of",
-    );
-    drive("postgres", "kill all when store.node 1.connections > 1", "leave `node 1` out: connections");
-    drive("postgres", "work tidy at 1s", "there are: alter, backup, reindex, vacuum");
-    drive("postgres-replicas", "work vacuum node 2 at 1s", "there are: backup");
-    let nothing = ["drive", "kv", "--on", "nats", "--for", "5s", "--fault", "work backup at 1s"];
-    place.run(&nothing).expect(2).says("nats has no planned work\n");
-    let both = ["--fault", "kill all at 1s", "--fault", "pause all at 2s"];
-    let line = ["drive", "kv", "--on", "postgres", "--for", "5s"];
-    place.run(&[&line[..], &both].concat()).expect(2).says("`pause all at 2s` falls into `kill all at 1s`");
-    let counted = ["drive", "kv", "--on", "postgres", "--ops", "10", "--fault", "kill all at 50%"];
-    place.run(&counted).expect(2).says("the length of the phase is not known, because it counts operations");
+    for (on, fault, words) in [
+        ("select --on galera", "promote replica at 1s", "cannot be promoted by a command"),
+        ("select --on mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus="),
+        ("select --on postgres --set postgres.memory=1GiB", "limit all memory=1B at 1s", "too little for a server"),
+        ("select --on postgres", "add node at 1s", "made alone takes no replicas"),
+        ("select --on postgres", "reset all at 1s", "over a Unix socket … use a store that clients reach over TCP"),
+        ("kv --on redis-cluster", "reset all at 1s", "over a Unix socket"),
+        ("kv --on redis", "hang all at 1s", "no thread or process for each client … pause instead of hang"),
+        ("kv --on postgres-pgbouncer", "hang node 2 at 1s", "PgBouncer serves all clients with one thread"),
+        ("select --on postgres", "kill all when lag > 1s", "postgres has no replication lag"),
+        ("select --on postgres-replicas", "kill all when replicas_behind > 1MiB", all),
+        ("select --on postgres", "work tidy at 1s", "there are: alter, backup, reindex, vacuum"),
+        ("select --on postgres-replicas", "work vacuum node 2 at 1s", "there are: backup"),
+        ("kv --on nats", "work backup at 1s", "nats has no planned work\n"),
+    ] {
+        let line = format!("drive {on} --for 5s --fault {}", fault.replace(' ', "\u{a0}"));
+        place.refuses(&[(&line, words)]);
+    }
     assert!(place.all_runs().is_empty());
 }
 
 #[test]
 fn check_names_the_promotion_without_which_clients_have_no_primary() {
     let place = Place::new();
-    let checked = |faults: &str| {
-        let plan = format!(
-            "stores = [\"postgres-replicas\"]\n[workload]\nname = \"kv\"\n[[phase]]\ndo = \"load\"\n[[phase]]\n\
-             do = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\nfault = [{faults}]\n"
-        );
-        place.run(&["check", &place.plan(&plan)]).expect(0)
-    };
-    let words = "kill primary at 40%: no replica of postgres-replicas takes over by itself";
-    checked("\"kill primary at 40%\"").says(&format!("{words} … `promote replica when clients.silence > 2s`"));
-    let promoted = checked("\"kill primary at 40%\", \"promote replica at 60%\"");
-    assert!(!promoted.out.contains("takes over by itself"), "{}", promoted.out);
+    let plan = place.plan(
+        "stores = [\"postgres-replicas\"]\n[workload]\nname = \"kv\"\n[[phase]]\ndo = \"load\"\n[[phase]]\n\
+         do = \"drive\"\nfor = \"20s\"\nmix = { read = 1 }\nfault = [\"kill primary at 40%\"]\n",
+    );
+    let words = "kill primary at 40%: no replica of postgres-replicas takes over by itself … `promote replica when";
+    place.run(&["check", &plan]).expect(0).says(words);
 }
 
 #[test]
@@ -528,7 +506,9 @@ fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change(
          fault = \"pause all at 2s for 3s\"\n",
     );
     let ran = place.run(&["run", &plan, "-q"]).expect(11);
-    ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
+    let ran =
+        ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
+    ran.says("or an `op_timeout` shorter than");
 }
 
 #[test]

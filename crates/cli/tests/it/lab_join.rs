@@ -143,26 +143,6 @@ fn an_empty_node_replaces_another_while_its_cluster_is_driven() {
     is_replaced("store = \"postgres-replicas\"", "node 2", "12s");
 }
 
-#[test]
-fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
-    let place = Place::new();
-    let on = |store: &str| PLAN.replace("STORE", store);
-    for (plan, text) in [
-        (on("\"sqlite\""), "sqlite has no private servers"),
-        (on("\"postgres\""), "made alone takes no replicas"),
-        (on("\"sqlite\"").replace("add node", "explode"), "unknown fault `explode`"),
-        (on("\"postgres-replicas\"").replace("add node", "remove node"), "no node has joined before that could leave"),
-        (on("\"postgres\"").replace("add node", "replace node 1"), "made alone takes no replicas"),
-        (on("\"postgres-replicas\"").replace("add node", "replace primary"), "write replace node 2"),
-        (on("\"postgres-replicas\"").replace("add node", "replace node 9"), "postgres-replicas has no node 9"),
-        (on("\"sqlite\"").replace(" at 1s", ""), "the time of the fault is missing"),
-        (on("\"sqlite\"").replace("at 1s", "at 1"), "`at 1`: needs a unit"),
-    ] {
-        place.run(&["run", &place.plan(&plan)]).expect(2).says(text);
-    }
-    assert!(place.all_runs().is_empty());
-}
-
 mod heavy {
     use super::*;
 

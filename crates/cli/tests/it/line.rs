@@ -1,14 +1,14 @@
 //! The load line of a server whose capacity is known, with real clocks: `trial` tries searches on simulated time.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::net::TcpStream;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use plimsoll_record::data::{About, ResultName, Run};
 use serde_json::Value;
 
-use crate::bench::{Guarded, Place, Ran, wait_for};
+use crate::bench::{Guarded, Place, Ran, listener, wait_for};
 
 /// GETs a second that the server answers, however it is asked. Few, so that neither the server nor the generator is
 /// ever the machine's business.
@@ -30,32 +30,13 @@ const SEARCHES: u32 = 4;
 /// long again, if the machine is that noisy.
 const BUDGET_S: f64 = 40.0;
 
-/// A virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs. Its time is kept by the
-/// clock: a GET departs one service time after it arrived (less [`CREDIT`]) or after the GET before it departed,
-/// whatever is later, and is answered then. So it answers exactly [`CAPACITY_PER_S`] when there is more to do, however
-/// late its threads wake up.
-struct Server {
-    port: u16,
-}
-
-impl Server {
-    /// Listens until the test ends.
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let free_at = Arc::new(Mutex::new(Instant::now()));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let free_at = Arc::clone(&free_at);
-                std::thread::spawn(move || serve(stream, &free_at));
-            }
-        });
-        Self { port }
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
+/// Starts a virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs, and returns its URL. Its
+/// time is kept by the clock: a GET departs one service time after it arrived (less [`CREDIT`]) or after the GET before it
+/// departed, whatever is later, and is answered then. So it answers exactly [`CAPACITY_PER_S`] when there is more to do,
+/// however late its threads wake up.
+fn server() -> String {
+    let free_at = Mutex::new(Instant::now());
+    format!("redis://127.0.0.1:{}", listener(move |stream| serve(stream, &free_at)))
 }
 
 /// Answers one connection until it is closed.
@@ -153,9 +134,7 @@ fn search(goals: &[&str], true_per_s: f64) -> Found {
     let mut said = String::new();
     for search in 0..SEARCHES {
         let budget = format!("{:.0}s", BUDGET_S * 1.5_f64.powf(search.into()));
-        let server = Server::start();
-        let place = Place::new();
-        let url = server.url();
+        let (place, url) = (Place::new(), server());
         let mut args = vec!["line", "kv", "--on", &url, "--no-load", "--start", "as-is", "--set", "records=1000"];
         args.extend(["--mix", "read=1", "--clients", "32", "--arrivals", "even", "--budget", &budget, "-q"]);
         // A step up from this rate is beyond the line, and the one between is, too: few load steps decide.
@@ -163,9 +142,7 @@ fn search(goals: &[&str], true_per_s: f64) -> Found {
         args.extend(goals.iter().flat_map(|goal| ["--goal", *goal]));
         let ran = place.run(&args);
         assert!(!place.all_runs().is_empty(), "{}", ran.err);
-        let report = place.run(&["report", "latest", "--format", "json"]).expect(0);
-        let view: Value = serde_json::from_str(&report.out).unwrap();
-        let found = Found { ran, result: view["lines"][0]["result"].clone() };
+        let found = Found { ran, result: place.report()["lines"][0]["result"].clone() };
         let (carries, gives_way) = (found.shown("held"), found.shown("failed"));
         let text = format!("{}\n{}\n{:#}", found.ran.out, found.ran.err, found.result);
         assert!(carries.is_none_or(|rate| rate <= true_per_s * (1.0 + TOLERANCE)), "{true_per_s}/s is true:\n{text}");

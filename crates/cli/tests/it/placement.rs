@@ -106,20 +106,6 @@ fn data_elsewhere_is_removed_though_a_user_removed_the_run_and_never_while_it_is
 }
 
 #[test]
-fn a_directory_that_is_not_there_or_for_data_that_others_keep_is_refused() {
-    let place = Place::new();
-    let dir = directory(&place);
-    place.refuses(&[
-        ("drive kv --on sqlite --mix read=1 --ops 1 --dir /nowhere", "there is no directory /nowhere"),
-        (
-            &format!("drive kv --on redis://127.0.0.1:1/ --mix read=1 --dir {}", dir.display()),
-            "`dir` is for stores that are started here … leave `dir` out",
-        ),
-    ]);
-    assert!(place.all_runs().is_empty() && entries(&dir).is_empty());
-}
-
-#[test]
 fn the_supervisors_variable_alone_makes_no_supervisor() {
     let place = Place::new();
     let mut command = place.command(&["list", "stores"]);

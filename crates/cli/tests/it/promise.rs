@@ -73,9 +73,7 @@ fn what_cannot_lose_power_is_refused() {
         ("promise null", "cannot test what null keeps through a power cut: it keeps nothing"),
         ("promise sqlit", "unknown store `sqlit`"),
         ("promise sqlite --disk zfs", "plain, ext4, xfs, btrfs"),
-        ("promise sqlite --disk plain", "the disk of sqlite cannot lose power"),
         ("promise sqlite --disk-size 1MiB", "too few for ext4"),
-        ("promise sqlite --set sqlite.disk_flush_time=1h", "disk_flush_time of sqlite: more than 60 s"),
         ("promise sqlite --cut sync\u{a0}4", "`sync 4` is not a valid power_cut"),
         ("promise sqlite --survivors some", "there are: none, all, random, torn"),
         // Nodes that there are not, or none that the word is of.
@@ -86,30 +84,17 @@ fn what_cannot_lose_power_is_refused() {
         ("promise postgres-replicas --nodes some", "`some` is not a valid power_node"),
         ("promise postgres-replicas --nodes 0", "`0` is not a valid power_node"),
     ]);
-    // Plans in which a store would be looked at without power, or flushes be ignored of which nothing is said.
-    let plan = |disk: &str, phases: &str| {
-        let head = format!(
-            "stores = [{{ store = \"sqlite\", {disk} }}]\n[workload]\nname = \"kv\"\nrecords = 10\n[[phase]]\ndo = \"load\"\n"
-        );
-        place.plan(&(head + phases))
+    let plan = |disk: &str| {
+        place.plan(&format!(
+            "stores = [{{ store = \"sqlite\", {disk} }}]\n[workload]\nname = \"kv\"\nrecords = 10\n[[phase]]\ndo = \"load\"\n\
+             [[phase]]\ndo = \"drive\"\nfor = \"1s\"\npower_cut = \"flush 3\"\n[[phase]]\ndo = \"power\"\n\
+             [[phase]]\ndo = \"check\"\n"
+        ))
     };
-    let cut = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\npower_cut = \"flush 3\"\n";
-    let check = "[[phase]]\ndo = \"check\"\n";
-    let unpowered = plan("disk = \"ext4\"", &format!("{cut}{check}"));
-    place.run(&["run", &unpowered]).expect(2).says("put a phase with do = \"power\" directly after it");
-    let power = "[[phase]]\ndo = \"power\"\n";
-    let unsaid = plan("disk = \"ext4\", disk_flushes = \"ignored\"", &format!("{power}{check}"));
-    place.run(&["run", &unsaid]).expect(2).says("flushes are ignored from the first drive on");
-    let nowhere = plan("cache_size = \"1MiB\"", &format!("{cut}{power}{check}"));
-    place.run(&["run", &nowhere]).expect(2).says("the disk of sqlite cannot lose power");
     // Without anything that was recorded, and `check` says so too.
     assert!(place.all_runs().is_empty());
-    let of = |more: &str| plan("disk = \"ext4\", disk_size = \"1MiB\"", more);
-    place.run(&["check", &of(&format!("{cut}{power}{check}"))]).expect(2).says("too few for ext4");
-    let late = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\nfault = \"disk full at 1s\"\n";
-    let late = plan("disk = \"ext4\"", late);
-    place.run(&["check", &late]).expect(2).says("ends after 1.00 s, before the time of its fault: disk full at 1s");
-    let right = plan("disk = \"ext4\"", &format!("{cut}{power}{check}"));
+    place.run(&["check", &plan("disk = \"ext4\", disk_size = \"1MiB\"")]).expect(2).says("too few for ext4");
+    let right = plan("disk = \"ext4\"");
     place.run(&["check", &right]).expect(0);
     place.shell("unshare --user", &format!("exec $plimsoll check {right}")).expect(8).says("only root can make");
 }

@@ -282,19 +282,6 @@ fn a_redis_that_fails_anywhere_ends_the_run() {
     redis(&place).is_survived(0);
 }
 
-/// As a proxy leads to another node once the one behind it has died.
-#[test]
-fn reading_back_that_is_cut_once_begins_anew() {
-    let place = Place::new();
-    let redis = redis(&place);
-    let phases = redis.phases();
-    let check = phases.iter().position(|(name, _)| name == "check").unwrap();
-    let (from, to) = (phases[check].1, phases[check + 1].1);
-    let Came { ran, took } = redis.attacked(Fault::Blip, from + (to - from) / 2, &[], None);
-    assert!(took.is_some(), "nothing was cut: {ran:?}");
-    ran.expect(0).says("kept every promise");
-}
-
 #[test]
 fn a_postgres_that_fails_anywhere_ends_the_run() {
     let place = Place::new();

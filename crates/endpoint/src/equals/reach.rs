@@ -16,7 +16,6 @@ use tokio::net::unix::pipe;
 /// Time after which the next address is tried beside those before: the default of RFC 8305, section 5.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
-/// Future of one attempt.
 type Attempt<'a> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + 'a>>;
 
 /// Event of the attempts that have begun.

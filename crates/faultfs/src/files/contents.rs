@@ -69,7 +69,8 @@ impl Tree {
 
     pub(crate) fn write(&mut self, ino: u64, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let node = self.node(ino)?;
-        let (is_done, is_last) = self.begin_write(data.len() as u64, true)?;
+        let (end, size) = (offset.saturating_add(data.len() as u64), node.stat()?.st_size as u64);
+        let (is_done, is_last) = self.begin_write(data.len() as u64, end > size)?;
         if is_done {
             self.keep(&node, offset, data.len() as u64)?;
             let written = node.data()?.write_all_at(data, offset);

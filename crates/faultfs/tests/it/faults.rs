@@ -1,7 +1,7 @@
 //! Tests of each fault through ext4, as a server sees it.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -27,6 +27,11 @@ fn read_from_device(path: &Path) -> Vec<u8> {
     let mut contents = Vec::new();
     file.read_to_end(&mut contents).unwrap();
     contents
+}
+
+/// Returns true for an entry whose name begins with a dot.
+fn is_hidden(entry: &std::io::Result<fs::DirEntry>) -> bool {
+    entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.')
 }
 
 /// Bytes at an address that O_DIRECT takes.
@@ -120,6 +125,34 @@ fn a_full_device_fails_a_sync_with_no_space() {
     assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     drop(file);
     fixture.close();
+}
+
+#[test]
+fn a_file_system_without_room_takes_no_new_blocks_and_works_again_when_it_has_room() {
+    for file_system in [FileSystem::Ext4, FileSystem::Xfs] {
+        let fixture = Fixture::new(file_system);
+        let (path, more) = (fixture.path("file"), fixture.path("more"));
+        write(&path, &[1; 4096], true);
+        let file = File::options().write(true).open(&path).unwrap();
+        // The second time it takes what was given back meanwhile.
+        for byte in [2, 3] {
+            fixture.device.fill().unwrap();
+            assert!(rustix::fs::statvfs(&path).unwrap().f_bavail < 64, "{file_system}");
+            let written = File::create(&more).and_then(|mut more| more.write_all(&[1; 1 << 20]));
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::StorageFull, "{file_system}");
+            file.write_all_at(&[byte; 4096], 0).unwrap();
+            file.sync_all().unwrap();
+            assert_eq!(read_from_device(&path), [byte; 4096], "{file_system}");
+            let _ = fs::remove_file(&more);
+        }
+        fixture.device.make_room().unwrap();
+        write(&more, &[1; 1 << 20], true);
+        assert_eq!(fs::read_dir(fixture.device.mount_point()).unwrap().filter(is_hidden).count(), 0, "{file_system}");
+        // Without a file that takes room nothing is removed.
+        fixture.device.make_room().unwrap();
+        drop(file);
+        fixture.close();
+    }
 }
 
 #[test]

@@ -295,7 +295,10 @@ fn each_fault_shows_in_files_as_it_says() {
     assert_eq!(errno(file.sync_all()), Some(libc::EIO));
     assert_eq!(errno(file.sync_all()), None);
     control.set(Fault::Full).unwrap();
-    assert_eq!(errno(file.write_all_at(&[2; PAGE], 0)), Some(libc::ENOSPC));
+    assert_eq!(errno(file.write_all_at(&[2; PAGE], PAGE as u64)), Some(libc::ENOSPC));
+    assert_eq!(errno(file.write_all_at(&[2; PAGE], 1)), Some(libc::ENOSPC));
+    // What a file has is overwritten.
+    assert_eq!(errno(file.write_all_at(&[1; PAGE], 0)), None);
     assert_eq!(errno(File::create(fixture.path("more")).map(drop)), Some(libc::ENOSPC));
     assert_eq!(errno(file.set_len(2 * PAGE as u64)), Some(libc::ENOSPC));
     // To make room is allowed.

@@ -152,7 +152,6 @@ impl RecordLayout {
         Ok(())
     }
 
-    /// The value of one field.
     #[inline]
     pub(crate) fn field<'a>(&self, key: &'a [u8], record: &'a [u8], field: usize) -> Result<Value<'a>, IndexError> {
         let head = self.head(record)?;

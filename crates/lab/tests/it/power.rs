@@ -131,6 +131,29 @@ fn the_disk_of_one_node_has_a_fault_alone_until_it_is_mended() {
 }
 
 #[test]
+fn a_full_disk_has_no_room_until_it_is_mended_or_its_power_is_back() {
+    let base = base();
+    let mut store = open(base.path());
+    let (servers, switch) = (store.servers().unwrap(), store.power_switch().unwrap());
+    let nodes = servers.nodes();
+    let has_room = |node: &Arc<Node>, name: &str| fs::write(node.data_dir.join(name), vec![1; 1 << 20]).is_ok();
+    let have_room = |name: &str| nodes.iter().map(|node| has_room(node, name)).collect::<Vec<bool>>();
+    let met = |number: usize| switch.met(Nodes::One(number), Fault::Full).unwrap();
+    switch.fault(Nodes::One(1), Fault::Full).unwrap();
+    assert_eq!(have_room("one"), [true, false, true]);
+    assert_eq!([met(0), met(1), met(2)], [0, 1, 0]);
+    switch.mend(Nodes::One(1)).unwrap();
+    assert_eq!(have_room("mended"), [true; 3]);
+    switch.fault(Nodes::All, Fault::Full).unwrap();
+    assert_eq!(have_room("all"), [false; 3]);
+    // Synced first, so that the cut does not give the room back.
+    switch.drive().unwrap();
+    store.power_cycle(Survivors::None).unwrap().came_back.unwrap();
+    assert_eq!(have_room("after"), [true; 3]);
+    store.close().unwrap();
+}
+
+#[test]
 fn an_owner_of_disks_that_ends_without_closing_leaves_none() {
     let base = base();
     // Dropped as after a failure.

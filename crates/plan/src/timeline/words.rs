@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::link::bits;
+use plimsoll_core::nearest::nearest;
 use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, NodeSet, ParamSpec, ParamType, StoreError};
 
 use super::{FaultAction, FaultTime, Mistake, VERBS};
 use crate::clock::parse_clock;
 use crate::document::short;
 use crate::quantity::{self, Dimension, show_ns};
-use crate::{disturbance, nearest, parse_count};
+use crate::{disturbance, nearest as near, parse_count};
 
 /// Returns the mistake of words in a wrong place: a size behind the times, or a condition without `when`.
 pub(super) fn misplaced(named: &[&str], times: &[&str]) -> Option<Mistake> {
@@ -41,7 +42,11 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         return Err(("the fault is missing".to_owned(), Some("write \"kill node 2 at 10s\"".to_owned())));
     };
     if !VERBS.contains(verb) {
-        return Err((format!("unknown fault `{}`", short(verb)), Some(nearest::help(verb, "faults", VERBS))));
+        let help = match other_name(VERB_NAMES, verb) {
+            Some(known) => format!("write `{known}` for it; faults: {}", VERBS.join(", ")),
+            None => near::help(verb, "faults", VERBS),
+        };
+        return Err((format!("unknown fault `{}`", short(verb)), Some(help)));
     }
     match (*verb, rest) {
         ("add", [] | ["node"]) => return Ok(FaultAction::Add),
@@ -87,6 +92,33 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
         },
     })
+}
+
+/// Names of faults and of roles elsewhere, and those here.
+const VERB_NAMES: &[(&str, &str)] = &[
+    ("partition", "cut"),
+    ("isolate", "cut"),
+    ("disconnect", "cut"),
+    ("crash", "kill"),
+    ("freeze", "pause"),
+    ("suspend", "pause"),
+    ("failover", "promote"),
+    ("switchover", "promote"),
+];
+const ROLE_NAMES: &[(&str, &str)] = &[
+    ("leader", "primary"),
+    ("master", "primary"),
+    ("follower", "replica"),
+    ("standby", "replica"),
+    ("secondary", "replica"),
+    ("slave", "replica"),
+];
+/// Roles and groups of nodes.
+const ROLES: [&str; 5] = ["primary", "replica", "minority", "majority", "all"];
+
+/// Returns the name here of something that `word` names elsewhere; `None` for other words.
+fn other_name(names: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
+    names.iter().find(|(name, _)| *name == word).map(|(_, known)| *known)
 }
 
 /// Advice on the words of cuts.
@@ -218,8 +250,12 @@ fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w s
         [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
         [] => (None, words),
     };
-    let help =
-        || Some(format!("write \"{verb} node 2\", \"{verb} nodes 1,2\", or primary, replica, minority, majority, all"));
+    let meant = words.first().and_then(|word| other_name(ROLE_NAMES, word).or_else(|| nearest(word, ROLES)));
+    let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+    let help = || {
+        let all = ROLES.join(", ");
+        Some(format!("{meant}write \"{verb} node 2\", \"{verb} nodes 1,2\", or {all}"))
+    };
     choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
         [] => (format!("the nodes of `{verb}` are missing"), help()),
         words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
@@ -340,7 +376,7 @@ pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<S
                 link.rate_bits_per_s = Some(bits(value).ok_or_else(|| mistake(wrong()))?);
             }
             other => {
-                let help = nearest::help(other, "properties", &LINK_PROPERTIES);
+                let help = near::help(other, "properties", &LINK_PROPERTIES);
                 return Err((format!("unknown property of a link `{}`", short(other)), Some(help)));
             }
         }

@@ -105,7 +105,7 @@ fn checked(_seed: u64, params: &Params, _scripts: &[Script]) -> Result<Box<dyn W
 }
 
 const CACHE: &[ParamSpec] = &[ParamSpec::bytes("cache", "2MiB", "")];
-const BUFFERS: &[ParamSpec] = &[ParamSpec::bytes("shared_buffers", "128MiB", "")];
+const BUFFERS: &[ParamSpec] = &[ParamSpec::bytes("shared_buffers", "128MiB", "").of_private()];
 
 /// A catalogue in which sqlite supports everything, fjall has no SQL and no native index, postgres and ldap also have
 /// URLs, and slow is never durable.

@@ -172,6 +172,7 @@ pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
         rate_per_s: (ordinal == 1).then_some(1_000.5),
         stages: Vec::new(),
         op_timeout_ns: (ordinal == 1).then_some(10_000_000_000),
+        connect_timeout_ns: (ordinal == 1).then_some(15_000_000_000),
         finds_warmup: ordinal == 0,
         start_ns: 77,
     }

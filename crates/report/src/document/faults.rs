@@ -20,11 +20,18 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         true => "; ≤: clients waited for the time-out of operations, and the store may have been back earlier",
         false => "",
     };
+    let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
+    // Plans have the times of faults from there.
+    let only = view.faults.first().map(|one| one.place).filter(|only| view.faults.iter().all(|one| one.place == *only));
+    let start_s = only.and_then(|(trial, phase)| {
+        let trial = view.trials.iter().find(|one| one.ordinal == trial)?;
+        trial.phases.iter().find(|one| one.ordinal == phase).map(|one| one.start_s)
+    });
+    let start = start_s.map_or(String::new(), |start_s| format!("; the phase began at {start_s:.2} s"));
     let mut body = Body::noted(format!(
         "times from the beginning of each fault; >: had not ended when the next fault began or observation ended\
-         {timeouts}"
+         {timeouts}{start}"
     ));
-    let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
         let failed = if one.is_skipped { "" } else { "failed: " };
@@ -99,6 +106,8 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         (false, _) => body.table(each),
     }
     body.list(Tone::Bad, view.fault_losses.iter().map(|one| &one.sentence));
+    let notes: BTreeSet<&String> = view.faults.iter().flat_map(|one| &one.notes).collect();
+    body.list(Tone::Plain, notes);
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(
         Tone::Bad,

@@ -260,7 +260,9 @@ fn events<'a>(view: &RunView, full: bool) -> Body<'a> {
         let trial = event.trial.as_ref().map_or(String::new(), |trial| format!("{trial}: "));
         let kind = if full { format!(" ({})", event.kind.name()) } else { String::new() };
         let text = Text::from(format!("{trial}{}", event.text)).then(Tone::Dim, kind);
-        table.row(cells![format!("{:.2} s", event.at_s), tone.text(event.level.name()), text]);
+        let [begin, end] = [event.at_s, event.until_s].map(|time_s| format!("{time_s:.2}"));
+        let at = if begin == end { format!("{begin} s") } else { format!("{begin} to {end} s") };
+        table.row(cells![at, tone.text(event.level.name()), text]);
     }
     body.table(table);
     if !full && told.len() > EVENTS_MAX {

@@ -28,6 +28,8 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     let wanted =
         ["kill of node 1, the primary", "108.00 s", "5.00 ms", "20.0 ms", "1.37 s", "1.37 s", "0", "8", "1.30 s"];
     assert_eq!(row(&text), wanted);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("observation ended; the phase began at 100.00 s fault at took"), "{text}");
     assert!(plimsoll_report::terminal_short(&view, false, 100, 34).0.contains("\nFaults  "));
     let markdown = plimsoll_report::markdown(&view);
     let cells = format!("| {} |", wanted.join(" | "));
@@ -319,4 +321,16 @@ fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
     // A store without a formula has no column for it.
     let text = plimsoll_report::terminal(&plimsoll_analysis::view(&faulted::killed_primary()), false, 200);
     assert!(!text.contains("  formula"), "{text}");
+}
+
+#[test]
+fn sentences_about_several_faults_stand_once_below_the_table() {
+    let mut found = view(&faulted::killed_primary());
+    let note = "Clients wait up to 15.0 s to connect";
+    found.faults[0].notes = vec![note.to_owned()];
+    let again = found.faults[0].clone();
+    found.faults.push(again);
+    for text in [plimsoll_report::terminal(&found, false, 180), plimsoll_report::markdown(&found)] {
+        assert_eq!(text.matches(note).count(), 1, "{text}");
+    }
 }

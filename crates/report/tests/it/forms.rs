@@ -10,7 +10,7 @@ use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::Comparison;
 use plimsoll_record::data::{
-    AnswerCheck, AnswerCounts, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run, Sample,
+    AnswerCheck, AnswerCounts, Event, EventClass, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run, Sample,
 };
 
 use crate::pages::place;
@@ -216,6 +216,17 @@ fn times_of_a_row_and_their_published_values_have_one_unit() {
     assert!(!load.contains(" ms"), "{load}");
     let alone = row("load, the store's own index");
     assert!(alone.contains("534 ms"), "nothing was published of it: {alone}");
+}
+
+#[test]
+fn an_event_that_lasted_has_both_its_times() {
+    let mut run = study::complete();
+    let errors = study::event(8_500_000_000, None, EventClass::ErrorCode, "7 × unknown timeout: no answer");
+    run.events = vec![Event { until_ns: 15_400_000_000, ..errors.clone() }, errors];
+    let text = plimsoll_report::terminal(&view(&run), false, 200);
+    for at in ["  8.50 to 15.40 s  ", "  8.50 s  "] {
+        assert!(text.lines().any(|line| line.contains(at) && line.contains("7 × unknown")), "{text}");
+    }
 }
 
 #[test]

@@ -54,6 +54,13 @@ impl Occurrence<'_> {
         format!("{} {at} was not done: the phase had ended", self.fault.name())
     }
 
+    /// Returns the number that repeats of one fault share, and that drawn faults share, which come one after the other;
+    /// `None` for a fault without repeats.
+    pub(super) fn series(&self) -> Option<usize> {
+        let number = if self.fault.drawn.is_some() { usize::MAX } else { self.position };
+        self.fault.is_repeated().then_some(number)
+    }
+
     /// Returns the longest time for which this repeat waits for its role, or `None` for a fault without repeats. The next
     /// repeat, the first of them in `later`, begins after the fault.
     pub(super) fn role_wait_ns(&self, later: &[Self]) -> Option<u64> {
@@ -285,10 +292,10 @@ impl Director<'_> {
         }
     }
 
-    /// Waits until a fault is due, no change of servers [delays](ServerChange::delays) it, and the same command of the
-    /// user is not in effect. Returns the nodes that it names then, or the error of that question, the change if the
-    /// fault is one, and its command; `None` if `over` was closed before. Later faults are delayed by as much, so that
-    /// they stay as far apart as planned.
+    /// Waits until a fault is due, no change of servers [delays](ServerChange::delays) it, no earlier repeat holds its
+    /// nodes, and the same command of the user is not in effect. Returns the nodes that it names then, or the error of
+    /// that question, the change if the fault is one, and its command; `None` if `over` was closed before. Later faults
+    /// are delayed by as much, so that they stay as far apart as planned.
     fn wait(&self, one: &Occurrence<'_>, planned: Planned, start_ns: u64, over: &Receiver<()>) -> Option<Due<'_>> {
         let what = &one.fault.what;
         let due_ns = |delay_ns: u64| start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
@@ -297,32 +304,36 @@ impl Director<'_> {
             return None;
         }
         self.begin_fine();
-        let (changes, chosen_for_ns) = (self.directed().changes, delay_ns);
+        let (mut changes, mut chosen_for_ns) = (self.directed().changes, delay_ns);
         let mut nodes = self.choose(what);
-        let (changing, command, is_stale) = loop {
+        loop {
             if self.timer.wait(over, Some(due_ns(delay_ns))) {
                 return None;
             }
             let mut directed = self.directed();
             let is_delayed = directed.changing.iter().any(|change| change.delays(what, &nodes));
-            if is_delayed || directed.commands.contains(what) {
+            let is_held = directed.is_held_by_repeat(one, nodes.as_ref().ok().and_then(Option::as_ref));
+            if is_delayed || is_held || directed.commands.contains(what) {
                 let look_ns = (self.clock.now_ns() + LOOK_INTERVAL_NS).saturating_sub(start_ns);
                 directed.delay_ns = directed.delay_ns.max(look_ns.saturating_sub(planned.undelayed_ns));
             } else if directed.delay_ns <= delay_ns {
-                let is_stale = delay_ns > chosen_for_ns || directed.changes > changes;
+                if delay_ns > chosen_for_ns || directed.changes > changes {
+                    // Roles may be others since.
+                    (changes, chosen_for_ns) = (directed.changes, delay_ns);
+                    drop(directed);
+                    nodes = self.choose(what);
+                    continue;
+                }
                 // Counted under the lock under which it was looked up: of two faults of one moment one waits.
-                let change = ServerChange::of(what, nodes.as_ref().ok().filter(|_| !is_stale));
+                let change = ServerChange::of(what, nodes.as_ref().ok());
                 directed.changing.extend(change);
                 let command = one.fault.is_of_user().then(|| what.clone());
                 directed.commands.extend(command.clone());
+                drop(directed);
                 let command = command.map(|what| CommandInEffect(self, what));
-                break (change.map(|change| Changing(self, change)), command, is_stale);
+                return Some((nodes, change.map(|change| Changing(self, change)), command));
             }
             delay_ns = directed.delay_ns;
-        };
-        if is_stale {
-            nodes = self.choose(what);
         }
-        Some((nodes, changing, command))
     }
 }

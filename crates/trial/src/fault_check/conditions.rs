@@ -1,6 +1,7 @@
 //! Conditions of faults that the readings of a plan cannot meet.
 
 use plimsoll_core::Catalogue;
+use plimsoll_core::nearest::nearest;
 use plimsoll_core::sampler::{CLIENTS, SILENCE, STORE};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultCondition};
@@ -60,7 +61,12 @@ pub(super) fn no_such_reading(
                 "lag" if source == STORE => format!("{label} has no replication lag"),
                 _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),
             };
-            Some((what, format!("there are:\n    {}", all.join(",\n    "))))
+            // A reading without its source is near in nothing but its name.
+            let names = || all.iter().flat_map(|line| line.split(", "));
+            let is_same = |known: &&str| known.rsplit('.').next() == Some(condition.name.as_str());
+            let meant = names().find(is_same).or_else(|| nearest(condition.reading(), names()));
+            let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+            Some((what, format!("{meant}there are:\n    {}", all.join(",\n    "))))
         }
     }
 }
@@ -75,6 +81,11 @@ pub(super) fn no_such_silence(condition: &FaultCondition) -> Option<(String, Str
     if !condition.compares("s") {
         let what = format!("{} is measured in another unit", condition.reading());
         return Some((what, format!("write a value such as {}", example("s"))));
+    }
+    // Between two answers there is always a time without one.
+    if condition.is_met(f64::MIN_POSITIVE, "s") {
+        let what = format!("`{condition}` holds from the start");
+        return Some((what, format!("write a time that is longer than between two answers: {of_all} > 2s")));
     }
     let subject = condition.subject.as_deref().filter(|_| condition.client_host().is_none())?;
     let next = format!("write {of_all}, or {CLIENTS}.host 2.{SILENCE} for the clients of client host 2");

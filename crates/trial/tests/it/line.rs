@@ -107,7 +107,7 @@ fn a_search_finds_the_rate_at_which_a_queue_begins_to_grow() {
     assert!((95.0..=105.0).contains(&closed), "{closed}");
     assert!(result.took_s <= 120.5, "{} s", result.took_s);
     // Each load step is a trial, in the order of the search.
-    let labels = found.run.trials.iter().map(|trial| trial.header.labels["rung"].clone());
+    let labels = found.run.trials.iter().map(|trial| trial.header.labels["load_step"].clone());
     let wanted = (1..=found.line.rungs.len()).map(|number| number.to_string());
     assert_eq!(labels.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
     let next = found.heard.lines("next ");

@@ -217,10 +217,25 @@ fn faults_at_times_that_a_phase_never_reaches_or_that_exclude_each_other_are_ref
             "`pause node 2 at 2s for 1s` falls into `kill node 2 at 1s for 2s`",
             "choose other times or nodes",
         ),
+        (
+            "\"kill all at 4950ms\"",
+            "less than 100 ms of load is left after kill all at 4950ms, so its effect is not observed",
+            "an earlier `at`",
+        ),
+        (
+            "[\"pause node 2 at 1s for 1s\", \"kill node 1 at 99% for 20ms every 100ms\"]",
+            "less than 100 ms of load is left after kill node 1 at 99% for 20ms every 100ms",
+            "a longer `for` of the phase",
+        ),
     ];
     for (fault, words, next) in cases {
         refuses("", "\"cluster\"", &format!("fault = {fault}"), "", words, next);
     }
+    allows("", "\"cluster\"", "fault = \"kill all at 4900ms\"", "");
+    // The whole phase counts, with its warm-up.
+    let many = "warmup = \"70s\"\nfault = [\"kill node 1 at 1s for 20ms every 150ms\", \"kill node 2 at 1s for 20ms every 150ms\"]";
+    allows("", "\"cluster\"", many, "");
+    refuses("", "\"cluster\"", &many.replace("70s", "72s"), "", "and may come 1,000 times", "choose a longer `every`");
     // The warm-up is a part of the phase.
     allows("", "\"cluster\"", "warmup = \"1s\"\nfault = \"kill all at 5s for 500ms\"", "");
     allows("", "\"cluster\"", "fault = [\"kill node 2 at 1s for 1s\", \"pause node 2 at 3s for 1s\"]", "");

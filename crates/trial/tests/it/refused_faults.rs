@@ -371,6 +371,16 @@ fn a_condition_names_a_node_only_where_its_reading_is_of_each() {
 }
 
 #[test]
+fn a_silence_that_is_always_there_is_refused_and_one_without_its_source_is_found() {
+    for when in ["clients.silence > 0s", "clients.silence < 1s"] {
+        let words = format!("`{when}` holds from the start");
+        refuses("flexible", &[&format!("promote replica when {when}")], &words, "clients.silence > 2s");
+    }
+    let words = "have no reading silence";
+    refuses("flexible", &["promote replica when silence > 1s"], words, "did you mean `clients.silence`? there are:");
+}
+
+#[test]
 fn a_primary_that_stays_lost_is_announced_with_the_promotion_that_brings_another() {
     let said = |store: &str, faults: &[&str]| lost_primaries(&catalogue(), &plan(&[store], faults));
     for fault in ["kill primary at 40%", "stop node 1 at 1s", "pause primary at 1s", "kill primary when lag > 1s"] {
@@ -396,6 +406,14 @@ fn a_primary_that_stays_lost_is_announced_with_the_promotion_that_brings_another
     ] {
         assert!(said("flexible", &[fault]).is_empty(), "{fault}");
     }
+    // The phase lasts for 20 s.
+    for fault in ["pause primary at 5s for 30s", "kill primary at 50% for 10s", "kill primary when lag > 1s for 20s"] {
+        assert_eq!(said("flexible", &[fault]).len(), 1, "{fault}");
+    }
+    let late = said("flexible", &["kill primary at 19s"]);
+    assert!(
+        late[0].ends_with("→ let the phase last longer, and add the fault `promote replica when clients.silence > 2s`")
+    );
     // Any node of a lab may be the primary.
     assert!(said("lab:mine", &["kill node 1 at 1s"]).is_empty());
     assert_eq!(said("lab:mine", &["kill primary at 1s"]).len(), 1);

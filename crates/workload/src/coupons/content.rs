@@ -67,7 +67,8 @@ pub(super) struct Content {
     /// same probability, so that the index changes and the number of matches does not drift.
     pub(super) busy: u64,
     codes: Feistel,
-    ranks: Permutation,
+    /// The records' order by redeemed count, as loaded.
+    pub(super) ranks: Permutation,
 }
 
 impl Content {
@@ -82,11 +83,6 @@ impl Content {
             codes: Feistel::new(hash(seed, 1, 0), CODE_BITS),
             ranks: Permutation::new(hash(seed, 2, 0), records),
         }
-    }
-
-    /// The record of this rank: the records' order by redeemed count, as loaded.
-    pub(super) fn id_of_rank(&self, rank: u64) -> u64 {
-        self.ranks.invert(rank)
     }
 
     /// Bytes of a record's values on average, by a sample.

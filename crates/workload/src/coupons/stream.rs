@@ -49,7 +49,7 @@ impl Stream for Mixed {
                 self.content.name(id, params);
             }
             UPDATE => {
-                let id = self.content.id_of_rank(self.rank_to_update(u64::from(client), bits));
+                let id = self.content.ranks.invert(self.rank_to_update(u64::from(client), bits));
                 self.content.name(id, params);
                 params.push(Value::Int(self.content.redeemed_written(id, client, cycle)));
                 params.push(Value::Int(Version::Written { client, cycle }.stamp()));

@@ -7,16 +7,14 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use plimsoll_core::{
-    Call, HttpCall, Interface, KindId, OpKind, ParamSpec, Params, Script, Stream, StreamSpec, Value, ValueBuf,
+    Call, HttpCall, Interface, KindId, Layout, OpKind, ParamSpec, Params, Script, Stream, StreamSpec, Value, ValueBuf,
     ValueType, Workload, WorkloadError, WorkloadSpec,
 };
 
 use crate::scramble::{Permutation, hash};
 use crate::script::language::Language;
-use crate::script::{Compiled, Source, columns, defines};
+use crate::script::{Scripts, Source, columns, defines};
 use crate::shares::shares;
 
 /// Most paths, and most requests in a round.
@@ -46,39 +44,22 @@ pub fn spec() -> WorkloadSpec {
         presets: &[],
         make: |seed, params, requests| match requests {
             [] => Ok(Box::new(Paths::new(seed, params)?)),
-            requests => Ok(Box::new(Requests::new(seed, params, requests)?)),
+            requests => Ok(Box::new(own(seed, params, requests)?)),
         },
     }
 }
 
-/// The user's own.
-struct Requests(Arc<Compiled>);
-
-impl Requests {
-    fn new(seed: u64, params: &Params, scripts: &[Script]) -> Result<Self, WorkloadError> {
-        if !params.text("paths").is_empty() {
-            let help = "leave `paths` out, or write each of them as a request";
-            return Err(WorkloadError::new("there are both `paths` and requests", help));
-        }
-        let defines = defines(params.text("define"))?;
-        let (columns, language) = (columns(seed, scripts)?, Language::Sql);
-        let source = Source { seed, scale: 1, defines, columns, tries_max: 1, language, finds_rows: false, scripts };
-        requests::compiled(&source, params.bool("cookies")).map(Self)
+/// The user's own requests.
+fn own(seed: u64, params: &Params, scripts: &[Script]) -> Result<Scripts, WorkloadError> {
+    if !params.text("paths").is_empty() {
+        let help = "leave `paths` out, or write each of them as a request";
+        return Err(WorkloadError::new("there are both `paths` and requests", help));
     }
-}
-
-impl Workload for Requests {
-    fn kinds(&self) -> &[OpKind] {
-        &self.0.kinds
-    }
-
-    fn stream(&self, spec: &StreamSpec) -> Result<Box<dyn Stream>, String> {
-        self.0.stream("http", spec)
-    }
-
-    fn place(&self, kind: KindId) -> Option<String> {
-        self.0.place(kind)
-    }
+    let defines = defines(params.text("define"))?;
+    let (columns, language) = (columns(seed, scripts)?, Language::Sql);
+    let source = Source { seed, scale: 1, defines, columns, tries_max: 1, language, finds_rows: false, scripts };
+    let compiled = requests::compiled(&source, params.bool("cookies"))?;
+    Ok(Scripts { name: "http", layout: Layout::default(), compiled })
 }
 
 struct Paths {

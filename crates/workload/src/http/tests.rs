@@ -60,12 +60,12 @@ fn request(method: &str, path: &str) -> HttpRequest {
     HttpRequest { method: method.into(), path: path.into(), ..HttpRequest::default() }
 }
 
-fn own(requests: Vec<HttpRequest>) -> Result<Requests, WorkloadError> {
+fn requested(requests: Vec<HttpRequest>) -> Result<Scripts, WorkloadError> {
     let params = Params([("define".to_owned(), ParamValue::Text("user=ada".to_owned()))].into());
-    Requests::new(5, &params, &[Script { name: "own".into(), weight: 1, requests, ..Script::default() }])
+    own(5, &params, &[Script { name: "own".into(), weight: 1, requests, ..Script::default() }])
 }
 
-fn call(requests: &Requests, kind: usize) -> &HttpCall {
+fn call(requests: &Scripts, kind: usize) -> &HttpCall {
     let Call::Http(call) = &requests.kinds()[kind].call else { panic!("it is a request") };
     call
 }
@@ -73,7 +73,7 @@ fn call(requests: &Requests, kind: usize) -> &HttpCall {
 #[test]
 fn a_request_alone_is_one_plain_operation() {
     let header = RequestHeader { name: "X-Client".into(), value: "${client_id}-${cycle}".into() };
-    let requests = own(vec![HttpRequest {
+    let requests = requested(vec![HttpRequest {
         headers: vec![header],
         body: Some(r#"{"n": ${:sequence * 2}, "user": "${user}", "raw": "$${x}"}"#.into()),
         set: vec![("id".into(), "random(1, 9)".into())],
@@ -101,7 +101,7 @@ fn a_request_alone_is_one_plain_operation() {
 
 #[test]
 fn what_one_answer_gives_the_next_request_takes() {
-    let requests = own(vec![
+    let requests = requested(vec![
         HttpRequest { take: vec![("token".into(), "json:data.token".into())], ..request("POST", "/login") },
         HttpRequest {
             headers: vec![RequestHeader { name: "Authorization".into(), value: "Bearer ${token}".into() }],
@@ -142,7 +142,7 @@ fn what_is_wrong_in_a_request_is_said_with_its_name() {
         (take("xpath://a"), "nothing that can be taken"),
         (take("json:"), "nothing that can be taken"),
     ] {
-        let error = own(vec![request]).err().unwrap_or_else(|| panic!("{words}"));
+        let error = requested(vec![request]).err().unwrap_or_else(|| panic!("{words}"));
         assert!(error.what.starts_with("the request `own`") && error.what.contains(words), "{error}");
         assert!(error.help.is_some() && error.place == Some((0, 0..0)), "{error:?}");
     }
@@ -154,7 +154,7 @@ proptest! {
     /// Any text of a request is compiled or refused.
     #[test]
     fn no_text_of_a_request_panics(path in "[/${}:a-z0-9(),. *+-]{0,40}", body in ".{0,60}", place in ".{0,20}") {
-        let requests = own(vec![HttpRequest {
+        let requests = requested(vec![HttpRequest {
             body: Some(body),
             set: vec![("v".into(), path.clone())],
             take: vec![("t".into(), place)],

@@ -33,7 +33,6 @@ pub(crate) enum Chooser {
     Zipfian(Zipf),
     /// Zipf's law by rank, mapped to any record.
     Scrambled {
-        /// The ranks.
         ranks: Zipf,
         /// Number of records.
         records: u64,

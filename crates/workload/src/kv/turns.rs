@@ -32,7 +32,6 @@ pub(crate) struct Turns {
 /// Operation type of an operation and its position among those of its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// The kind.
     pub kind: KindId,
     /// Number of operations of this type before this one, in earlier rounds and in this round.
     pub number: u64,
@@ -55,7 +54,6 @@ impl Turns {
         Self { seed, ends, round, steps }
     }
 
-    /// The turn of operation `cycle` of `client`.
     #[inline]
     pub fn turn(&self, client: u64, cycle: u64) -> Turn {
         if let [(_, only)] = self.ends[..] {

@@ -93,7 +93,6 @@ pub(super) struct OltpConfig {
     pub(super) operations: Vec<Operation>,
 }
 
-/// An operation.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) name: &'static str,

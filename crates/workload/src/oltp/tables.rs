@@ -7,9 +7,7 @@ use crate::scramble::{below, hash};
 
 /// Digits of a group in `c` and `pad`.
 pub(super) const GROUP_DIGITS: u32 = 11;
-/// Groups of `c`.
 pub(super) const C_GROUPS: u32 = 10;
-/// Groups of `pad`.
 pub(super) const PAD_GROUPS: u32 = 5;
 /// Bytes of a row's own values: two integers, `c` and `pad`.
 pub(super) const ROW_BYTES: u64 = 4 + 4 + super::C_BYTES + 59;

@@ -109,10 +109,11 @@ pub fn spec() -> WorkloadSpec {
     }
 }
 
-struct Scripts {
-    name: &'static str,
-    layout: Layout,
-    compiled: Arc<Compiled>,
+/// A workload of scripts or requests of the user.
+pub(crate) struct Scripts {
+    pub(crate) name: &'static str,
+    pub(crate) layout: Layout,
+    pub(crate) compiled: Arc<Compiled>,
 }
 
 impl Scripts {

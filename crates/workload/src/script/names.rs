@@ -27,7 +27,6 @@ enum Token {
     Group,
     /// A string, a number or a variable.
     Literal,
-    /// An operator.
     Operator,
 }
 

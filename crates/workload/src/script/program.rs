@@ -36,7 +36,6 @@ pub(crate) struct Programs {
 pub(crate) enum Initial {
     /// No value: reading it is an error.
     Unset,
-    /// Value.
     Value(Scalar),
     /// Text that is not a value in canonical form.
     Text(String),
@@ -104,7 +103,6 @@ pub(crate) enum Command {
     EndPipeline,
 }
 
-/// A statement.
 #[derive(Debug)]
 pub(crate) struct ScriptStatement {
     /// Number of its operation type, assigned later.

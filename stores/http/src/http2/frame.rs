@@ -28,7 +28,6 @@ pub(crate) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const HAS_PRIORITY: u8 = 0x20;
 
-/// No error.
 pub(crate) const NO_ERROR: u32 = 0;
 /// The stream is not needed any more.
 pub(crate) const CANCEL: u32 = 8;
@@ -147,7 +146,6 @@ pub(crate) fn window_update(out: &mut Vec<u8>, stream: u32, bytes: u32) {
     write(out, WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
 }
 
-/// The name of an error.
 pub(crate) fn error_name(code: u32) -> &'static str {
     const NAMES: [&str; 14] = [
         "NO_ERROR",

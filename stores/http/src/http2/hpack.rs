@@ -80,8 +80,7 @@ pub(crate) fn sized(out: &mut Vec<u8>, before: Option<[u8; 2]>, write: impl FnOn
         out[from] = length as u8;
         return;
     }
-    // Room for the longest length, which moves to its front again.
-    out.truncate(from + 1 + length);
+    // The length is written at the end, and moves to the front.
     let end = out.len();
     number(out, 0, 7, length);
     let prefix = out.len() - end;

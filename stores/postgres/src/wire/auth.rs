@@ -56,7 +56,6 @@ pub struct Login {
 pub(crate) enum Auth {
     /// Waits for what the server asks.
     Asked,
-    /// The SCRAM exchange.
     Scram(Box<Exchange>),
     /// AuthenticationOk came.
     Done,

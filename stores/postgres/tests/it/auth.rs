@@ -11,8 +11,6 @@ local all md5_user md5
 local all clear_user password
 local all postgres trust
 local all u scram-sha-256
-host all tls_user 127.0.0.1/32 reject
-hostssl all all 127.0.0.1/32 trust
 ";
 
 fn refused(address: &Address, login: Login) -> StoreError {
@@ -22,7 +20,6 @@ fn refused(address: &Address, login: Login) -> StoreError {
 #[test]
 fn a_login_is_taken_or_refused() {
     let server = Server::alone();
-    it_is_reached_over_tcp_too(&server);
     server.lets_in(HBA);
     plimsoll_testkit::steps!(
         with &server;
@@ -70,15 +67,6 @@ fn a_refusal_says_what_is_wrong(server: &Server) {
     let stranger = refused(&server.address(), login("stranger", None));
     assert_eq!(stranger.kind, StoreErrorKind::Authentication);
     assert!(stranger.detail.unwrap().contains("28000"));
-
-    let tls = refused(&server.tcp(), login("postgres", None));
-    assert_eq!(tls.kind, StoreErrorKind::Authentication);
-    assert!(tls.what.contains("without TLS"), "{tls}");
-}
-
-fn it_is_reached_over_tcp_too(server: &Server) {
-    let mut connection = open_login(&server.tcp(), login("postgres", None)).expect("logged in");
-    assert_eq!(connection.value("SELECT inet_server_port()").unwrap(), server.port.to_string());
 }
 
 fn a_password_file_that_others_can_read_is_not_used(server: &Server) {

@@ -139,20 +139,6 @@ fn a_password_is_never_shown() {
     let given =
         resolve("postgres://me:hush@h/d", Some(&Password::new("given")), &Environment::of_process()).expect("resolved");
     assert!(password_is(&given.hosts[0], "given"));
-    // Errors about URLs in which a password was not encoded show nothing of it.
-    for url in [
-        "postgres://me:hu/sh@h/d",
-        "postgres://me:hu?sh@h/d",
-        "postgres://me:hu%zzsh@h/d",
-        "postgres://me:hu?sh=1@h/d",
-        "postgres://me:hush:@h:x/d",
-        "postgres://me:hush",
-    ] {
-        if let Err(error) = resolve_with(url, &[]) {
-            let shown = format!("{error} {error:?}");
-            assert!(!shown.contains("hu") && !shown.contains("sh="), "{url}: {shown}");
-        }
-    }
     assert!(password_is(&found("postgres://me:hu@sh@h/d", &[]), "hu@sh"));
 }
 
@@ -161,14 +147,8 @@ fn what_is_wrong_with_a_url_is_said() {
     for (url, what, next) in [
         ("mysql://h/d", "does not begin with postgres://", "postgres://user@host"),
         ("postgres://h:0/d", "port is not a number", "5432"),
-        ("postgres://h:65536/d", "port is not a number", "5432"),
-        ("postgres://h:port/d", "port is not a number", "5432"),
         ("postgres://::1/d", "several colons", "[::1]"),
-        ("postgres://[::1/d", "no closing bracket", "[::1]"),
-        ("postgres://[::1]5432/d", "no closing bracket", "[::1]"),
         ("postgres://h/%2", "`%`", "%25"),
-        ("postgres://h/%ff", "`%`", "%25"),
-        ("postgres://h/a%00b", "%00", "Leave it out"),
         ("postgres://a:1,b:2,c/d?port=1,2", "2 ports for 3 hosts", "one for each"),
         ("postgres://a,b/d?hostaddr=127.0.0.1", "2 hosts and 1 addresses", "for each host"),
         ("postgres://a/d?hostaddr=here", "not a numeric address", "127.0.0.1"),
@@ -193,7 +173,6 @@ fn what_is_wrong_with_a_url_is_said() {
         ("postgres://h/d?aplication_name=x", "`aplication_name`", "`application_name`"),
         ("postgres://h/d?target_session_attrs=master", "none of any, read-write", "target_session_attrs=any"),
         ("postgres://h/d?color=red", "`color`", "Known are: application_name"),
-        ("postgres://h/d?host", "no value", "name=value"),
         ("postgres://h/d?connect_timeout=soon", "connect_timeout", "connect_timeout=10"),
     ] {
         let Err(error) = resolve_with(url, &[]) else { panic!("{url} passed") };

@@ -52,14 +52,6 @@ fn a_directory_that_is_not_there_is_no_place() {
 }
 
 #[test]
-fn there_is_nothing_to_attach_to() {
-    let target = Target::Attach { url: "sqlite://x".into(), password: None };
-    let options = OpenOptions { target, params: Params::default(), run_id: "test".into(), waits: Default::default() };
-    let error = plimsoll_store_sqlite::kind().open(options, &mut |_| {}).err().expect("nothing there");
-    assert_eq!(error.kind, StoreErrorKind::Usage);
-}
-
-#[test]
 fn damage_is_found() {
     use std::os::unix::fs::FileExt;
     let mut fixture = open();

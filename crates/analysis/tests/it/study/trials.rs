@@ -238,6 +238,7 @@ impl Phases {
                 rate_per_s: None,
                 stages: Vec::new(),
                 op_timeout_ns: None,
+                connect_timeout_ns: None,
                 finds_warmup: false,
                 start_ns,
             },
