@@ -6,7 +6,7 @@ use plimsoll_core::DiskSpec;
 use toml_edit::{Document, TableLike};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section};
-use crate::model::StoreUse;
+use crate::model::{Drive, DriveLimit, StoreUse};
 use crate::sweep::{Choices, Point};
 use crate::timeline::{PlannedFault, is_command};
 use crate::url::without_secrets;
@@ -93,6 +93,19 @@ impl PlanReader<'_> {
         })?;
         let mistake = faults.iter().enumerate().find_map(|(at, fault)| fault.mistaken_order(&faults[..at]));
         mistake.map_or(Some(faults), |(span, what, help)| self.refuse(span, what, Some(help)))
+    }
+
+    /// Notes the faults of a drive that its end heals before their time.
+    pub(crate) fn note_cut_short(&self, phase: &str, drive: &Drive) {
+        let DriveLimit::DurationNs(ns) = drive.limit else { return };
+        let length_ns = drive.warmup_ns.saturating_add(ns);
+        let mut notices = self.notices.borrow_mut();
+        for fault in drive.faults.iter().filter(|fault| fault.is_cut_short(length_ns)) {
+            let notice = format!("phase {phase} ends before the `for` of a fault is over, and heals it: {fault}");
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
     }
 
     fn fault(&self, node: &PlanNode<'_>) -> Option<PlannedFault> {

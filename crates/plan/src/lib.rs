@@ -69,7 +69,7 @@ pub use model::{
 };
 pub use params::{defaults, defaults_but};
 pub use phases::free_name;
-pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
+pub use quantity::{Dimension, TIME_NS_MAX, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::Choices;
 pub use timeline::{PlannedFault, is_command};
