@@ -319,7 +319,9 @@ fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
     let mut server = server(base.path());
     let mut kind_of = |script: &str| {
         let error = server.run(&shell(script), BOUND).unwrap_err();
-        assert!(error.next.is_some(), "{error}");
+        let next = error.next.as_deref().unwrap_or_default();
+        let is_full = error.kind == StoreErrorKind::DiskFull;
+        assert!(next.contains("read its log, ") && next.starts_with("free space on the disk of ") == is_full, "{next}");
         error.kind
     };
     assert_eq!(kind_of("exec cat /dev/zero >/dev/full"), StoreErrorKind::DiskFull);
