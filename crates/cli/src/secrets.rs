@@ -7,7 +7,7 @@ use std::path::Path;
 
 use plimsoll_core::files::text_at_most;
 use plimsoll_core::{Catalogue, Password, StoreErrorKind};
-use plimsoll_plan::{is_unclear, password_places, password_ranges, secret_ranges, without_secrets};
+use plimsoll_plan::{is_command, is_unclear, password_places, password_ranges, secret_ranges, without_secrets};
 use plimsoll_trial::TrialError;
 
 /// Most bytes of a password file.
@@ -54,7 +54,10 @@ pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<
         let text = argument.to_string_lossy();
         password_ranges(&text)
             .into_iter()
-            .map(|range| password_places(catalogue, &text, range.start))
+            .map(|range| match is_command(text.strip_prefix("--fault=").unwrap_or(&text)) {
+                true => "a file or a variable of the environment, which the command reads",
+                false => password_places(catalogue, &text, range.start),
+            })
             .collect::<Vec<_>>()
     };
     arguments.iter().flat_map(places).collect()
@@ -110,6 +113,7 @@ mod tests {
             better_places(&crate::catalogue::assemble(), &[argument.into()]).into_iter().collect::<Vec<_>>()
         };
         let postgres = "PGPASSWORD, PGPASSFILE, a service file or --password-file";
+        let of_command = "a file or a variable of the environment, which the command reads";
         let (mariadb, redis) = ("MYSQL_PWD, ~/.my.cnf or --password-file", "REDISCLI_AUTH or --password-file");
         for (url, wanted) in [
             ("postgres://me:secret@db/shop", vec![postgres]),
@@ -121,6 +125,8 @@ mod tests {
             ("nats://me:@db", vec![]),
             ("rediss://me:a,b@db,mariadb://me:secret@db/shop", vec![mariadb, redis]),
             ("postgres://me@db/shop", vec![]),
+            ("run \"psql postgres://me:secret@db\" at 1s", vec![of_command]),
+            ("--fault=run 'psql postgres://me:secret@db' at 1s", vec![of_command]),
         ] {
             assert_eq!(places(url), wanted, "{url}");
         }

@@ -12,10 +12,14 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 const TAIL_BYTES: u64 = 2048;
 /// Bytes of a log's beginning that are searched for a full disk: an installer reports that before all advice.
 const BEGIN_BYTES: u64 = 64 << 10;
+/// Bytes of a log's end that are searched for a crash: a server that recovers goes on to write.
+const CRASH_BYTES: u64 = 64 << 10;
 /// Disks with less room than this count as full: a server frees the space of a write that failed half-way.
 const ROOM_BYTES: u64 = 256 << 10;
 /// Lines of a log's end that go into an error.
 const TAIL_LINES: usize = 8;
+/// Words by which servers report that a part of them has crashed, such as a process that others go on without.
+const CRASHES: [&str; 3] = ["panic", "terminated by signal", "got signal"];
 
 /// Words of a line that reports an error.
 const REPORTS: [&str; 8] = ["error", "fatal", "panic", "failed", "cannot", "can't", "could not", "unable to"];
@@ -117,6 +121,22 @@ pub(crate) fn log_of(path: &Path, start: u64) -> Log {
     Log { tail: tail_of(path, start).unwrap_or_else(|error| error.to_string()), says_full }
 }
 
+/// Returns the lines in which the log at `path` reports a crash after offset `start`, and those that follow.
+pub(crate) fn crash_in(path: &Path, start: u64) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(start.max(length.saturating_sub(CRASH_BYTES)))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(CRASH_BYTES).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().skip_while(|line| {
+        let line = line.to_lowercase();
+        !CRASHES.iter().any(|words| line.contains(words))
+    });
+    let first = lines.next()?;
+    Some([first].into_iter().chain(lines.take(TAIL_LINES - 1)).collect::<Vec<_>>().join("\n"))
+}
+
 /// Returns the last lines of the log at `path` after offset `start`.
 fn tail_of(path: &Path, start: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
@@ -156,6 +176,19 @@ mod tests {
         assert!(from_cause(redis).starts_with("1:M 1 Dec 2026 # Can't open"), "{}", from_cause(redis));
         assert_eq!(from_cause("a banner\nthe port is taken"), "the port is taken");
         assert_eq!(from_cause(""), "");
+    }
+
+    #[test]
+    fn a_crash_is_found_in_this_start_though_the_server_has_recovered() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let crash =
+            "PANIC:  could not fsync file: Input/output error\nLOG:  process was terminated by signal 6: Aborted";
+        let recovers: String = (0..20).map(|line| format!("LOG:  redo {line}\n")).collect();
+        std::fs::write(file.path(), format!("panic: old\nLOG:  ready\n{crash}\n{recovers}")).unwrap();
+        let found = crash_in(file.path(), "panic: old\n".len() as u64).unwrap();
+        assert!(found.starts_with(crash) && found.ends_with("LOG:  redo 5"), "{found}");
+        std::fs::write(file.path(), "LOG:  ready\nERROR:  no such table\n").unwrap();
+        assert_eq!(crash_in(file.path(), 0), None);
     }
 
     #[test]

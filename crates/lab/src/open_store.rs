@@ -373,6 +373,24 @@ impl OpenStore {
         }
     }
 
+    /// Returns the cause of `lost`, the error of a request to private servers: the end of one that should run, or the log of
+    /// one that reports a crash. Other stores have no further cause.
+    pub fn cause_of(&self, lost: StoreError) -> StoreError {
+        let Location::Cluster { cluster, .. } = &self.location else { return lost };
+        let until = Instant::now() + DYING;
+        loop {
+            let mut ended = cluster.nodes().into_iter().filter_map(|node| cluster.check(Nodes::One(node.number)).err());
+            // One that was stopped or killed by command should not run.
+            if let Some(ended) = ended.find(|ended| ended.kind != StoreErrorKind::Unreachable) {
+                return ended;
+            }
+            if Instant::now() >= until {
+                return cluster.handle().explain(lost);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Restarts the store with its files dropped from the page cache.
     ///
     /// # Errors

@@ -165,9 +165,12 @@ impl PrivateServer {
     /// Starts a program and leaves it running.
     ///
     /// # Errors
-    /// `Usage` if a program runs already, or an argument has a zero byte; otherwise the error of executing it.
+    /// `Usage` if a program runs already, or an argument has a zero byte; `Broken` if the supervisor was killed;
+    /// otherwise the error of executing it.
     pub fn start(&mut self, launch: &Launch) -> Result<u32, StoreError> {
         if let Some(running) = &self.running {
+            // Without a supervisor the ending of a program is not known.
+            self.supervisor.check()?;
             return Err(StoreError::new(StoreErrorKind::Usage, format!("{} runs already", running.name)));
         }
         let Launch { program, arguments, .. } = launch;
@@ -358,14 +361,29 @@ impl PrivateServer {
         if ending.is_from_outside() && error.kind != StoreErrorKind::Exhausted {
             error.what.push_str(", sent by nothing that was watched");
         }
-        let error = match (ending.is_success(), error.kind) {
-            (true, _) => error,
-            (_, StoreErrorKind::DiskFull) => {
-                error.next(format!("free space on the disk of {}", self.directories.root.display()))
-            }
-            _ => self.with_log(error),
-        };
+        let error = if ending.is_success() { error } else { self.with_log(error) };
         Ok((ending, error))
+    }
+
+    /// Returns the lines in which the running server reports a crash of a part of it.
+    pub(crate) fn crash(&self) -> Option<String> {
+        let start = self.running.as_ref().map_or(0, |running| running.log_start);
+        ending::crash_in(&self.directories.log, start)
+    }
+
+    /// Returns the error `lost` of a request to the running server with its log, and a crash of a part of it as the cause.
+    pub(crate) fn explain(&self, lost: StoreError) -> StoreError {
+        let Some(crash) = self.crash() else {
+            return match (lost.next.clone(), self.kept_log()) {
+                (Some(next), Some(log)) => {
+                    lost.next(format!("{}; the log is {}", next.trim_end_matches('.'), log.display()))
+                }
+                _ => self.with_log(lost),
+            };
+        };
+        let is_full = ending::is_full(&self.directories.root);
+        let kind = if is_full { StoreErrorKind::DiskFull } else { StoreErrorKind::Broken };
+        self.with_log(StoreError { kind, ..lost }.detail(crash))
     }
 
     /// Ends the server, unless that was done, and keeps its log, because something failed.
@@ -471,13 +489,18 @@ impl PrivateServer {
         self.with_log(StoreError::new(StoreErrorKind::Broken, what))
     }
 
+    /// Keeps the log as [`PrivateServer::keep_log`], and returns the copy's path. A server that was never started has
+    /// written nothing.
+    fn kept_log(&self) -> Option<PathBuf> {
+        self.keep_log().ok().filter(|path| !path.metadata().is_ok_and(|log| log.len() == 0))
+    }
+
     fn with_log(&self, error: StoreError) -> StoreError {
-        match self.keep_log() {
-            // A server that was never started has written nothing.
-            Ok(path) if path.metadata().is_ok_and(|log| log.len() == 0) => error,
-            Ok(path) => error.next(format!("read its log, {}", path.display())),
-            Err(_) => error,
-        }
+        let is_full = error.kind == StoreErrorKind::DiskFull;
+        let space = is_full.then(|| format!("free space on the disk of {}", self.directories.root.display()));
+        let log = self.kept_log().map(|path| format!("read its log, {}", path.display()));
+        let next: Vec<String> = space.into_iter().chain(log).collect();
+        if next.is_empty() { error } else { error.next(next.join("; ")) }
     }
 
     /// Kills the program, unless it has ended, and its remaining processes; returns its ending.

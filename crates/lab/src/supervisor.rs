@@ -101,12 +101,23 @@ impl Supervisor {
                 // servers end with it.
                 let _ = rustix::net::shutdown(&*control, Shutdown::Both);
                 let _ = kill_process(Pid::from_child(&self.0.child), Signal::KILL);
-                let what = "the supervisor of the private server was killed or does not reply";
-                Err(StoreError::new(StoreErrorKind::Broken, what)
-                    .next("run again; the next start removes what it left"))
+                Err(lost())
             }
         }
     }
+
+    /// Fails if the supervisor was killed: all servers have ended with it, and no request tells their endings.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let control = self.0.control.lock().unwrap_or_else(PoisonError::into_inner);
+        // Between requests nothing but the end of the socket makes it readable.
+        if matches!(readable(&*control, Duration::ZERO), Ok(false)) { Ok(()) } else { Err(lost()) }
+    }
+}
+
+/// Returns the error of a supervisor that was killed or does not reply.
+fn lost() -> StoreError {
+    StoreError::broken("the supervisor of the private server was killed or does not reply")
+        .next("run again; the next start removes what it left")
 }
 
 impl Drop for Process {

@@ -26,6 +26,8 @@ const NAME: &str = "plimsoll-command";
 pub(crate) const TASK: &str = "command";
 /// Program that runs the commands.
 const SHELL: &str = "/bin/sh";
+/// Reason of a failure if the process that runs the commands has ended: it runs none any more.
+const LOST: &str = "its process was killed";
 /// Beginning of the reason if the shell does not exist or this user may not execute it.
 const NO_SHELL: &str = "cannot execute ";
 /// Longest time of a command: after it the command is killed.
@@ -35,6 +37,8 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Requests after the first: to end the command that begins the fault, and to heal it.
 const STOP: &[u8] = b"stop";
 const HEAL: &[u8] = b"heal";
+/// Part of the command that heals the fault, in messages.
+const HEALS: &str = "heals";
 /// Answer of a command that ended with exit code 0. All others are reasons of a failure.
 const DONE: &[u8] = b"done";
 /// Length of the longest answer.
@@ -53,6 +57,8 @@ const STOP_INTERVAL: Duration = Duration::from_millis(20);
 pub struct UserCommand {
     child: Child,
     control: OwnedFd,
+    /// Command that heals it.
+    heal: Option<String>,
 }
 
 impl UserCommand {
@@ -80,7 +86,7 @@ impl UserCommand {
             // Not as arguments, which all users see in lists of processes for as long as the fault lasts.
             let request = [Some(begin), heal].into_iter().flatten().collect::<Vec<_>>().join("\0");
             send(&control, request.as_bytes(), SendFlags::NOSIGNAL)?;
-            Ok(Self { child, control })
+            Ok(Self { child, control, heal: heal.map(str::to_owned) })
         };
         // The calling thread may be in the network of a host.
         at_home(execute).map_err(|error| StoreError::io("/proc/self/exe", &error))
@@ -90,7 +96,7 @@ impl UserCommand {
     ///
     /// # Errors
     /// `Broken` if the command did not end with exit code 0 within 60 s, with the end of its output; `Interrupted` if it
-    /// was killed.
+    /// was killed. If the process was killed that would heal the fault, the advice has the command that heals it.
     pub fn begun(&self, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
         self.answer("begins", is_stopped)
     }
@@ -98,17 +104,24 @@ impl UserCommand {
     /// Heals the fault.
     ///
     /// # Errors
-    /// `Broken` as [`UserCommand::begun`].
+    /// `Broken` as [`UserCommand::begun`], with the command in the advice.
     pub fn heal(self) -> Result<(), StoreError> {
         // If the process has ended, no answer comes.
         let _ = send(&self.control, HEAL, SendFlags::NOSIGNAL);
-        self.answer("heals", || false)
+        self.answer(HEALS, || false)
     }
 
-    /// Waits for the end of the command that `does` this with the fault: `begins` or `heals`.
+    /// Waits for the end of the command that `does` this with the fault: `begins` or [`HEALS`].
     fn answer(&self, does: &str, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
-        let failed =
-            |why: &str| StoreError::broken(format!("the command that {does} it failed")).detail(why).next(advice(why));
+        let failed = |why: &str| {
+            let error = StoreError::broken(format!("the command that {does} it failed")).detail(why);
+            let by_hand = self.heal.as_ref().filter(|_| does == HEALS || why == LOST);
+            match by_hand.map(|heal| format!("heal the fault by hand: {heal}")) {
+                Some(by_hand) if why == LOST => error.next(by_hand),
+                Some(by_hand) => error.next(format!("{}; {by_hand}", advice(why))),
+                None => error.next(advice(why)),
+            }
+        };
         let mut until = Instant::now() + COMMAND_BOUND + ANSWER_BOUND;
         let mut stopped = false;
         while !readable(&self.control, STOP_INTERVAL).map_err(|error| failed(&error.to_string()))? {
@@ -128,7 +141,7 @@ impl UserCommand {
                 Err(StoreError::new(StoreErrorKind::Interrupted, what))
             }
             DONE => Ok(()),
-            [] => Err(failed("its process was killed")),
+            [] => Err(failed(LOST)),
             why => Err(failed(&String::from_utf8_lossy(why))),
         }
     }
@@ -332,6 +345,23 @@ mod tests {
             (error.what.as_str(), error.detail.as_deref()),
             ("the command that heals it failed", Some("exit status: 3"))
         );
+        let next = "run it in a shell: it has to end with exit code 0 within 60 s; heal the fault by hand: exit 3";
+        assert_eq!(error.next.as_deref(), Some(next));
+    }
+
+    #[test]
+    fn a_fault_that_cannot_be_healed_any_more_comes_with_the_command_to_do_it_by_hand() {
+        let next = |error: &StoreError| error.next.clone().unwrap_or_default();
+        let fault = UserCommand::start("kill -9 $PPID; exit 0", Some("echo healed")).unwrap();
+        let (begun, healed) = (fault.begun(|| false).unwrap_err(), fault.heal().unwrap_err());
+        assert_eq!([&begun, &healed].map(next), ["heal the fault by hand: echo healed"; 2]);
+        assert_eq!(
+            [begun.what, healed.what],
+            ["begins", "heals"].map(|does| format!("the command that {does} it failed"))
+        );
+        assert_eq!([begun.detail, healed.detail], [Some(LOST.to_owned()), Some(LOST.to_owned())]);
+        let begun = UserCommand::start("kill -9 $PPID", None).unwrap().begun(|| false).unwrap_err();
+        assert!(next(&begun).starts_with("run it in a shell"), "nothing heals it");
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::keys::{Key, KeyDefault, KeyType};
 use crate::nearest;
 use crate::quantity::{self, Dimension};
 use crate::sweep::{Choices, Dimensions};
+use crate::timeline::is_command;
+use crate::url::without_secrets;
 
 /// Most mistakes that are kept; a text with more of them is not a plan.
 const PROBLEMS_MAX: usize = 50;
@@ -306,9 +308,10 @@ impl PlanReader<'_> {
         node
     }
 
-    /// A value as written in the text, without the quotes of a text.
+    /// A value as written in the text, without the quotes of a text and the secrets of a command.
     pub(crate) fn written(&self, node: &PlanNode<'_>) -> String {
         match node.kind {
+            NodeKind::Text(text) if is_command(text) => without_secrets(text),
             NodeKind::Text(text) => text.to_owned(),
             _ => {
                 let raw = self.source.text.get(node.span.clone()).unwrap_or_default();

@@ -212,6 +212,7 @@ impl<'c> PlanReader<'c> {
                 let mut step = (draft.step.at)(&mut point);
                 if let PhaseStep::Drive(drive) = &mut step {
                     self.draw_faults(draft, drive, seed, &mut point);
+                    self.note_cut_short(&draft.name, drive);
                 }
                 phases.push(PlannedPhase {
                     name: draft.name.clone(),

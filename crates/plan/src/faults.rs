@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use plimsoll_core::DiskSpec;
+use toml_edit::{Document, TableLike};
 
-use crate::document::{PlanNode, PlanReader, Section};
-use crate::model::StoreUse;
+use crate::document::{NodeKind, PlanNode, PlanReader, Section};
+use crate::model::{Drive, DriveLimit, StoreUse};
 use crate::sweep::{Choices, Point};
-use crate::timeline::PlannedFault;
+use crate::timeline::{PlannedFault, is_command};
+use crate::url::without_secrets;
 
 /// Most faults of a drive.
 const FAULTS_MAX: usize = 100;
@@ -54,6 +56,28 @@ impl FaultDraft {
     }
 }
 
+/// Returns the locations of the faults in the text of a plan that are commands of the user; none if it is no TOML.
+pub(crate) fn commands(text: &str) -> Vec<Range<usize>> {
+    fn get<'t>(table: &'t dyn TableLike, key: &str) -> Option<PlanNode<'t>> {
+        Section { what: String::new(), table, span: 0..0, keys: &[] }.get(key)
+    }
+    let Ok(document) = Document::parse(text) else { return Vec::new() };
+    let phases = get(document.as_table(), "phase").and_then(|node| node.elements()).unwrap_or_default();
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    for phase in phases {
+        if let NodeKind::Table(table) = phase.kind {
+            open.extend(get(table, "fault"));
+        }
+    }
+    while let Some(node) = open.pop() {
+        match node.kind {
+            NodeKind::Text(text) if is_command(text) => found.push(node.span),
+            _ => open.extend(node.elements().unwrap_or_default()),
+        }
+    }
+    found
+}
+
 impl PlanReader<'_> {
     /// Reads the faults of a drive: a text, or a list of texts. A list in the list is swept.
     pub(crate) fn faults(&self, phase: &str, drive: &Section<'_>) -> Option<Vec<FaultDraft>> {
@@ -71,9 +95,26 @@ impl PlanReader<'_> {
         mistake.map_or(Some(faults), |(span, what, help)| self.refuse(span, what, Some(help)))
     }
 
+    /// Notes the faults of a drive that its end heals before their time.
+    pub(crate) fn note_cut_short(&self, phase: &str, drive: &Drive) {
+        let DriveLimit::DurationNs(ns) = drive.limit else { return };
+        let length_ns = drive.warmup_ns.saturating_add(ns);
+        let mut notices = self.notices.borrow_mut();
+        for fault in drive.faults.iter().filter(|fault| fault.is_cut_short(length_ns)) {
+            let notice = format!("phase {phase} ends before the `for` of a fault is over, and heals it: {fault}");
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+    }
+
     fn fault(&self, node: &PlanNode<'_>) -> Option<PlannedFault> {
         let text = self.text(node)?;
-        let refused = |(what, help): (String, Option<String>)| self.refuse(node.span.clone(), what, help);
+        // Commands are read with their passwords.
+        let refused = |(what, help): (String, Option<String>)| {
+            let help = help.map(|help| without_secrets(&help));
+            self.refuse(node.span.clone(), without_secrets(&what), help)
+        };
         PlannedFault::parse(text).map_or_else(refused, Some)
     }
 

@@ -53,6 +53,7 @@ mod url;
 mod wishes;
 mod workload;
 
+use std::ops::Range;
 use std::path::Path;
 
 use plimsoll_core::Catalogue;
@@ -68,10 +69,10 @@ pub use model::{
 };
 pub use params::{defaults, defaults_but};
 pub use phases::free_name;
-pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
+pub use quantity::{Dimension, TIME_NS_MAX, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::Choices;
-pub use timeline::PlannedFault;
+pub use timeline::{PlannedFault, is_command};
 pub use url::{is_unclear, password_places, password_ranges, secret_ranges, split_password, without_secrets};
 
 /// Changes that the command line makes to a plan.
@@ -127,7 +128,9 @@ pub fn parse_with_files(
 ) -> Result<Plan, PlanError> {
     let (shown, passwords) = url::masked(text);
     let reading = PlanReader::new(name, &shown, catalogue, files);
-    for password in passwords {
+    let commands = if passwords.is_empty() { Vec::new() } else { faults::commands(text) };
+    let is_of_command = |password: &Range<usize>| commands.iter().any(|command| command.contains(&password.start));
+    for password in passwords.into_iter().filter(|password| !is_of_command(password)) {
         let remove = format!("remove it; supply it with {}", password_places(catalogue, text, password.start));
         let (what, help) = match url::is_of_several_hosts(text, &password) {
             true => (
@@ -138,7 +141,12 @@ pub fn parse_with_files(
         };
         reading.problem(password, what, Some(help));
     }
-    let plan = reading.root(&shown, |root| reading.plan(name, root, overrides)).flatten();
+    // Messages show the masked text, and a shell needs the passwords of its commands.
+    let mut read = shown;
+    for command in commands {
+        read.replace_range(command.clone(), text.get(command).unwrap_or_default());
+    }
+    let plan = reading.root(&read, |root| reading.plan(name, root, overrides)).flatten();
     reading.result(name, plan)
 }
 

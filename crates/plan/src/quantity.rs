@@ -1,7 +1,7 @@
 //! Numbers with units, as written in plans: `30s`, `1000/s`, `4MiB`, `0.1%`.
 
 /// Longest duration of a phase, in nanoseconds: 30 days.
-pub(crate) const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+pub const TIME_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// Dimension of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

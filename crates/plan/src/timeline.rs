@@ -29,6 +29,8 @@ pub use words::{parse_limit, parse_link};
 pub const REPEATS_MAX: usize = 1_000;
 /// Shortest interval of a repeated fault. Each takes a while to begin and to be healed.
 const EVERY_MIN_NS: u64 = 100_000_000;
+/// Shortest time that a fault may be planned to last. Its beginning and its healing take longer.
+const LASTS_MIN_NS: u64 = 1_000_000;
 /// Share of the interval in which the beginning of a repeated fault is drawn.
 const DRAWN: u64 = 4;
 /// Share of the interval for which a repeated fault may last: the rest is for its beginning and its healing.
@@ -322,9 +324,9 @@ impl PlannedFault {
         if drawn.is_some() {
             drawn::has_end(&what, lasts)?;
         }
-        if lasts.is_some_and(|lasts| lasts == FaultTime::default()) {
+        if lasts.is_some_and(|lasts| lasts.percent == 0.0 && lasts.ns < LASTS_MIN_NS) {
             let help = Some("write how long it lasts, for 3s, or leave `for` out".to_owned());
-            return Err(("`for` needs a time above 0".to_owned(), help));
+            return Err((format!("`for` needs a time of {} or more", show_ns(LASTS_MIN_NS)), help));
         }
         let every_ns = match every {
             None => None,
@@ -417,6 +419,13 @@ impl PlannedFault {
             && (self.what.is_brief() || self.lasts.is_some())
     }
 
+    /// Returns true if the end of a phase of `length_ns` heals this fault before its `for` is over, and it begins once.
+    pub(crate) fn is_cut_short(&self, length_ns: u64) -> bool {
+        let times = self.at.ns(Some(length_ns)).zip(self.lasts.and_then(|lasts| lasts.ns(Some(length_ns))));
+        let is_once = !self.begins_by_load() && !self.is_repeated();
+        is_once && times.is_some_and(|(at_ns, lasts_ns)| at_ns.saturating_add(lasts_ns) > length_ns)
+    }
+
     /// Returns the fault without its times: `kill primary`.
     pub fn name(&self) -> &str {
         quoted::before(&self.text, &[" at ", " when ", " drawn"])
@@ -468,6 +477,11 @@ impl PlannedFault {
             (Some(_), _) => (from_ns, length_ns),
         }
     }
+}
+
+/// Returns true if the text of a fault has commands of the user.
+pub fn is_command(text: &str) -> bool {
+    commands::split(text).is_ok_and(|command| command.is_some())
 }
 
 /// Returns the faults of a phase, with the earliest beginning of each that follows another. All follow an earlier one of

@@ -142,8 +142,18 @@ fn words_of_other_tools_and_misspelt_ones_name_those_that_are_meant() {
         ("kill leader at 1s", "`leader` names no nodes", "did you mean `primary`? write \"kill node 2\""),
         ("cut primray from clients at 1s", "`primray from clients` names no nodes", "did you mean `primary`? write"),
         ("pause random at 1s", "`random` names no nodes", "write \"pause node 2\", \"pause nodes 1,2\", or primary"),
-        ("kill primary at 1s for 0s", "`for` needs a time above 0", "write how long it lasts, for 3s"),
-        ("kill primary at 1s for 0%", "`for` needs a time above 0", "write how long it lasts, for 3s"),
+        ("kill primary at 1s for 0s", "`for` needs a time of 1ms or more", "write how long it lasts, for 3s"),
+        ("kill primary at 1s for 0%", "`for` needs a time of 1ms or more", "write how long it lasts, for 3s"),
+        ("kill primary at 1s for 1ns", "`for` needs a time of 1ms or more", "write how long it lasts, for 3s"),
+        ("kill primary at 9999h", "`at 9999h`: at most 720h", "write a time within the phase: at 10s"),
+        ("kill primary at 0 ops", "`at 0 ops` is no number of operations", "write \"at 5000 ops\", once"),
+        ("promote at 1s", "the nodes of `promote` are missing", "write \"promote node 2\", or primary, replica"),
+        ("replace al at 1s", "`al` names no nodes", "write \"replace node 2\", or primary, replica"),
+        ("kill primary kill replica at 1s", "`kill` begins another fault", "write a list of faults, each with its own"),
+        ("cut node 1 cut node 2 at 1s", "`cut` begins another fault", "write a list of faults, each with its own"),
+        ("kill nodes 1,2,1 at 1s", "`nodes 1,2,1` has node 1 twice", "leave one of them out"),
+        ("disk nodes 2,2 full at 1s", "`nodes 2,2` has node 2 twice", "leave one of them out"),
+        ("work backup nodes 2,2 at 1s", "`nodes 2,2` has node 2 twice", "leave one of them out"),
     ] {
         let (got, advice) = PlannedFault::parse(text).unwrap_err();
         assert_eq!(got, what, "{text}");

@@ -200,7 +200,12 @@ fn url_end(before: &str, rest: &str) -> usize {
     // A DN may contain blanks. Masking too much is a lesser evil than showing a password.
     let blanks_belong = is_directory(before);
     let ends = |c: char| matches!(c, '"' | '\'' | '\n') || (c.is_whitespace() && !blanks_belong);
-    rest.find(ends).unwrap_or(rest.len())
+    before_escape(rest.find(ends).map_or(rest, |end| rest.get(..end).unwrap_or_default())).len()
+}
+
+/// Returns the text before a quote without the backslashes that escape it: `\"` ends a text in a string.
+fn before_escape(text: &str) -> &str {
+    text.trim_end_matches('\\')
 }
 
 /// Byte ranges of secrets in `text`, in order and without overlaps: passwords of URLs, and those of HTTP requests.
@@ -244,7 +249,7 @@ fn words(before: &str, rest: &str) -> Option<usize> {
     }
     let key_end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_'))?;
     let is_words = key_end > 0 && rest.get(key_end..)?.trim_start().starts_with('=');
-    is_words.then(|| rest.find(['"', '\n']).unwrap_or(rest.len()))
+    is_words.then(|| before_escape(rest.split(['"', '\n']).next().unwrap_or_default()).len())
 }
 
 /// True if `before` ends with the scheme of a directory: `ldap`, with or without a further letter.
@@ -388,6 +393,8 @@ mod tests {
             ("at natss://s3cr3t@h:1, nats://me:@h", "at natss://***@h:1, nats://me:@h"),
             ("nats://a@h,redis://:b@h", "nats://***@h,redis://:***@h"),
             ("GET http://h:80 by me@h", "GET http://h:80 by me@h"),
+            ("[\"run \\\"a x://u:p@h?password=q\\\" at 2s\"]", "[\"run \\\"a x://u:***@h?password=***\\\" at 2s\"]"),
+            ("\"run \\\"a pg://host=h password=q\\\" at 2s\"", "\"run \\\"a pg://host=h password=***\\\" at 2s\""),
             ("pg:///x?options=-c%20a.key%3Dvalue&user=me", "pg:///x?options=***&user=me"),
             ("http://h/?token=value&x=1", "http://h/?token=***&x=1"),
         ] {

@@ -145,9 +145,10 @@ pub(crate) fn await_answers(probes: &mut [Probe], bound: Duration, is_stopped: i
     }
 }
 
-/// Returns the error without secrets in the output of a command.
+/// Returns the error without secrets in the output of a command, and in the command that the advice repeats.
 fn hide_secrets(error: StoreError) -> TrialError {
-    StoreError { detail: error.detail.map(|said| without_secrets(&said)), ..error }
+    let [detail, next] = [error.detail, error.next].map(|text| text.map(|text| without_secrets(&text)));
+    StoreError { what: error.what, kind: error.kind, detail, next }
 }
 
 /// Returns the number of the file system with the node's data.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, Durability, ParamSpec, ParamType, ParamValue, Setting, Store, StoreSpec, Workload};
+use plimsoll_core::{
+    Catalogue, Durability, ParamSpec, ParamType, ParamValue, Setting, Store, StoreErrorKind, StoreSpec, Workload,
+};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -99,7 +101,7 @@ pub fn run(
         found,
         data_state: if to_settle { DataState::Unsettled } else { DataState::Ready },
     };
-    let phases = run.phases().map_err(|error| run.maybe_of_full_disk(error));
+    let phases = run.phases().map_err(|error| run.cause_of(run.maybe_of_full_disk(error)));
     let mended = run.give_up_disk();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
@@ -259,6 +261,12 @@ impl TrialRun<'_, '_> {
             failed = failed.or(done.err());
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Returns the cause of an error of servers that cannot be reached, unless faults or the user's stop are the cause.
+    fn cause_of(&self, error: TrialError) -> TrialError {
+        let is_known = self.context.is_stopped() || self.was_cut || self.directed.begun > 0 || self.store.is_spent();
+        if error.kind == StoreErrorKind::Unreachable && !is_known { self.store.cause_of(error) } else { error }
     }
 
     /// Removes the nodes that joined during the trial, and starts others with their former programs. A node leaves only

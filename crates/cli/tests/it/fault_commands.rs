@@ -102,7 +102,7 @@ fn a_command_that_does_not_heal_ends_the_run_and_leaves_no_process() {
     let run = place.recording(&[&drive[..], &["--fault", fault]].concat());
     let owner = format!("--of={}", run.0.id());
     let ran = run.ended().expect(9);
-    ran.says("the command that heals it failed … exit status: 1: still broken … run it in a shell");
+    ran.says("the command that heals it failed … exit status: 1: still broken … heal the fault by hand: echo still");
     let recorded = Run::load(&place.only_run()).unwrap();
     let spans: Vec<_> = recorded.faults().collect();
     assert!(matches!(spans[..], [span] if span.taken_ns.is_some() && span.healed_ns.is_none() && span.error.is_some()));

@@ -10,9 +10,10 @@ use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, 
 
 use super::progress::TrackedOperation;
 use super::start::START_BOUND;
-use super::{ClusterHandle, NodeAnswer, ServerState};
+use super::{ClusterHandle, NodeAnswer, ServerState, locked};
 use crate::PrivilegedFault;
 use crate::hosts::{NamespaceGuard, Network};
+use crate::private_server::PrivateServer;
 
 impl ClusterHandle {
     /// Returns the handle reduced to operations on servers.
@@ -85,6 +86,16 @@ impl ClusterHandle {
     /// Returns true if a node runs that does not follow the present primary.
     pub(crate) fn has_stale(&self) -> bool {
         !self.0.stale().is_empty()
+    }
+
+    /// Returns the error `lost` of a request to the running servers with the log of the first that reports a crash; of a
+    /// single server with its log.
+    pub(crate) fn explain(&self, lost: StoreError) -> StoreError {
+        let members = self.0.members();
+        let is_meant = |server: &PrivateServer| members.len() == 1 || server.crash().is_some();
+        let servers = members.iter().map(|member| locked(&member.server));
+        let mut meant = servers.filter(|server| is_meant(server));
+        meant.next().map_or_else(|| lost.clone(), |server| server.explain(lost.clone()))
     }
 
     /// Sets the link between a node's host and all others.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_lab::{Cluster, PrivateServer, SOCKET_DIR_BYTES_MAX, ServerUser, Supervisor};
+use rustix::process::{Pid, Signal};
 
 use crate::{base, wait_for};
 
@@ -271,6 +272,28 @@ fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
 }
 
 #[test]
+fn a_supervisor_that_was_killed_is_named_by_all_that_follows() {
+    let base = base();
+    let mut server = server(base.path());
+    let pid = start_shell(&mut server, "sleep 100");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let supervisor = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    rustix::process::kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    let mut errors = Vec::new();
+    wait_for("the end of its program", BOUND, || {
+        errors.extend(server.check().err());
+        !errors.is_empty()
+    });
+    errors.push(server.start(&shell("sleep 100")).unwrap_err());
+    errors.push(server.stop(StopSignal::Term, BOUND).unwrap_err());
+    for error in errors {
+        assert_eq!(error.kind, StoreErrorKind::Broken);
+        assert_eq!(error.what, "the supervisor of the private server was killed or does not reply");
+        assert!(error.next.is_some_and(|next| next.starts_with("run again")));
+    }
+}
+
+#[test]
 fn the_log_is_kept_unless_the_server_is_closed() {
     let base = base();
     let logs = || fs::read_dir(base.path().join("logs")).map_or(0, Iterator::count);
@@ -296,7 +319,9 @@ fn a_full_disk_a_taken_address_and_a_closed_door_are_told_apart() {
     let mut server = server(base.path());
     let mut kind_of = |script: &str| {
         let error = server.run(&shell(script), BOUND).unwrap_err();
-        assert!(error.next.is_some(), "{error}");
+        let next = error.next.as_deref().unwrap_or_default();
+        let is_full = error.kind == StoreErrorKind::DiskFull;
+        assert!(next.contains("read its log, ") && next.starts_with("free space on the disk of ") == is_full, "{next}");
         error.kind
     };
     assert_eq!(kind_of("exec cat /dev/zero >/dev/full"), StoreErrorKind::DiskFull);

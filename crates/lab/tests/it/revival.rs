@@ -1,10 +1,11 @@
 //! Private servers that have ended and are started again, beside those that go on.
 
 use std::fs;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Node, Nodes, Params};
+use plimsoll_core::{Node, Nodes, Params, StoreError, StoreErrorKind};
 use plimsoll_lab::OpenStore;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -92,4 +93,30 @@ fn a_server_that_does_not_start_is_an_error_and_the_others_are_restarted_once() 
     assert_eq!(stops, "stopped\n");
     assert!(!store.processes().iter().any(|pid| before.contains(pid)));
     drop(store);
+}
+
+#[test]
+fn a_lost_connection_is_explained_by_a_server_that_ended_or_by_the_log_of_one_that_crashed() {
+    let base = base();
+    let store = open(base.path(), Params::default());
+    let lost = || StoreError::new(StoreErrorKind::Unreachable, "the private shells closed the connection");
+    assert_eq!(store.cause_of(lost()), lost());
+    let servers = store.servers().unwrap();
+    let log = servers.nodes()[1].data_dir.parent().unwrap().join("log");
+    let crash = "PANIC:  could not fsync file: Input/output error";
+    let mut log = fs::OpenOptions::new().append(true).open(log).unwrap();
+    log.write_all(format!("{crash}\n").as_bytes()).unwrap();
+    let explained = store.cause_of(lost());
+    assert_eq!((explained.kind, &explained.what), (StoreErrorKind::Broken, &lost().what));
+    assert!(explained.detail.is_some_and(|lines| lines.starts_with(crash)));
+    assert!(explained.next.is_some_and(|next| next.starts_with("read its log, ")));
+    // One that a command has ended should not run.
+    servers.kill(Nodes::One(2)).unwrap();
+    assert_eq!(store.cause_of(lost()).what, lost().what);
+    kill_process(Pid::from_raw(store.processes()[1].try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    wait_for("its end", Duration::from_secs(60), || servers.check(Nodes::One(1)).is_err());
+    let ended = store.cause_of(lost());
+    assert_eq!(ended.what, "shell was ended by signal 9 (SIGKILL), sent by nothing that was watched");
+    assert!(ended.next.is_some_and(|next| next.starts_with("read its log, ")));
+    store.close().unwrap();
 }

@@ -1,5 +1,6 @@
 //! Words of a fault before and in its times: verbs, nodes, links, limits, and times.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,6 +62,11 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         _ => {}
     }
     let (on, rest) = nodes(verb, rest)?;
+    // A neighbour may use the disk.
+    if let Some(other) = rest.iter().find(|word| VERBS.contains(word) && *verb != "neighbour") {
+        let help = Some("write a list of faults, each with its own times, or --fault again".to_owned());
+        return Err((format!("`{other}` begins another fault"), help));
+    }
     match (*verb, rest) {
         ("restart", rest) => return restart(on, rest),
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
@@ -113,8 +119,9 @@ const ROLE_NAMES: &[(&str, &str)] = &[
     ("secondary", "replica"),
     ("slave", "replica"),
 ];
-/// Roles and groups of nodes.
-const ROLES: [&str; 5] = ["primary", "replica", "minority", "majority", "all"];
+/// Roles and groups of nodes. The first [`ROLES_OF_ONE`] are of one node.
+const ROLES: &[&str] = &["primary", "replica", "minority", "majority", "all"];
+const ROLES_OF_ONE: usize = 2;
 
 /// Returns the name here of something that `word` names elsewhere; `None` for other words.
 fn other_name(names: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
@@ -250,16 +257,29 @@ fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w s
         [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
         [] => (None, words),
     };
-    let meant = words.first().and_then(|word| other_name(ROLE_NAMES, word).or_else(|| nearest(word, ROLES)));
-    let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+    let roles = if ["promote", "replace"].contains(&verb) { &ROLES[..ROLES_OF_ONE] } else { ROLES };
+    let known = |word: &&str| other_name(ROLE_NAMES, word).or_else(|| nearest(word, roles.iter().copied()));
+    let meant = words.first().and_then(known).map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
     let help = || {
-        let all = ROLES.join(", ");
-        Some(format!("{meant}write \"{verb} node 2\", \"{verb} nodes 1,2\", or {all}"))
+        let several = if roles.len() > ROLES_OF_ONE { format!(", \"{verb} nodes 1,2\"") } else { String::new() };
+        Some(format!("{meant}write \"{verb} node 2\"{several}, or {}", roles.join(", ")))
     };
+    if let ["nodes", list, ..] = words
+        && let Some(number) = listed_twice(list)
+    {
+        let help = Some("leave one of them out".to_owned());
+        return Err((format!("`nodes {}` has node {number} twice", short(list)), help));
+    }
     choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
         [] => (format!("the nodes of `{verb}` are missing"), help()),
         words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
     })
+}
+
+/// Returns the first number that a list of nodes has twice.
+fn listed_twice(list: &str) -> Option<u32> {
+    let mut seen = BTreeSet::new();
+    list.split(',').filter_map(|one| one.parse().ok()).find(|number| !seen.insert(*number))
 }
 
 /// Parses the numbers of several nodes, `1,2`; `None` if one of them is 0, too large or no number.
@@ -277,7 +297,9 @@ fn listed(text: &str) -> Option<NodeChoice> {
 pub(super) fn at_ops(times: Vec<&str>) -> Result<(Vec<&str>, Option<u64>), Mistake> {
     let Some(unit) = times.iter().position(|word| *word == "ops") else { return Ok((times, None)) };
     let number = match &times[..unit] {
-        [.., "at", number] if times.iter().filter(|word| **word == "at").count() == 1 => parse_count(number),
+        [.., "at", number] if times.iter().filter(|word| **word == "at").count() == 1 => {
+            parse_count(number).filter(|ops| *ops > 0)
+        }
         _ => None,
     };
     let Some(ops) = number else {
@@ -317,7 +339,8 @@ pub(super) fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
     }
     let ns = quantity::parse(value, Dimension::Time).map_err(mistake)?;
     if ns > quantity::TIME_NS_MAX as f64 {
-        return Err(mistake((format!("at most {}", show_ns(quantity::TIME_NS_MAX)), None)));
+        let help = Some(format!("write a time within the phase: {key} 10s"));
+        return Err(mistake((format!("at most {}", show_ns(quantity::TIME_NS_MAX)), help)));
     }
     Ok(FaultTime { ns: ns.round() as u64, percent: 0.0 })
 }

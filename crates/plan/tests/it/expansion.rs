@@ -373,3 +373,17 @@ fault = ["kill primary drawn for 5s", "pause replica drawn weight 3 for 2s", "re
     let (before, _) = text.split_once("fault_pause").unwrap();
     assert_eq!(plan(&format!("{before}{fixed}")).trials.len(), 2 * 2 * 3);
 }
+
+#[test]
+fn a_fault_that_the_end_of_its_phase_heals_before_its_time_is_noted_once() {
+    let noted = |faults: &str| {
+        let phases = "[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"60s\"\nmix = { read = 1 }\n";
+        let text = format!("stores = [\"sqlite\"]\nseed = [1, 2]\n[workload]\nname = \"coupons\"\n{phases}{faults}");
+        plan(&text).notices
+    };
+    let notice = "phase drive ends before the `for` of a fault is over, and heals it: kill all at 55s for 10s";
+    assert_eq!(noted("fault = \"kill all at 55s for 10s\""), [notice]);
+    let whole = "[\"kill all at 50s for 10s\", \"pause all at 40s for 1s\", \"reset all at 59s\"]";
+    assert!(noted(&format!("fault = {whole}")).is_empty());
+    assert!(noted("fault = \"pause all at 1s for 4s every 9s\"").is_empty());
+}

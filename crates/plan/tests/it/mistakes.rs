@@ -3,6 +3,7 @@
 //! A case is a plan with the mistake between `«` and `»`: that is what must be underlined.
 
 use miette::Diagnostic;
+use plimsoll_plan::timeline::FaultAction;
 use plimsoll_plan::{Overrides, parse};
 
 use crate::catalogue::catalogue;
@@ -193,6 +194,43 @@ fn passwords_are_refused_and_not_shown() {
     ] {
         let shown = format!("{:?}", miette::Report::new(parse("test", &text, &catalogue(), &overrides).unwrap_err()));
         assert!(shown.contains("a plan must not hold a password") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn passwords_in_commands_of_faults_are_read_and_not_shown() {
+    let with = |faults: &str| RIGHT.replace("mix", &format!("fault = {faults}\nmix"));
+    let read = |text: &str| parse("test", text, &catalogue(), &Overrides::default());
+    let command =
+        |end: &str| format!(r#"run "true http://bob:hunter2@h/x?password=hunter3" heal "a x://u:hunter2@h" {end}"#);
+    let [literal, right] = [format!("'{}'", command("at 2s for 1s")), format!("{:?}", command("at 5s for 1s"))];
+    for faults in [literal.clone(), right.clone(), format!("[{literal}, {right}]"), format!("[[{literal}, {right}]]")] {
+        let plan = read(&with(&faults)).unwrap_or_else(|error| panic!("{faults}: {error}"));
+        let all: Vec<_> =
+            plan.trials.iter().flat_map(|trial| trial.drives()).flat_map(|(_, one)| &one.faults).collect();
+        for fault in &all {
+            let FaultAction::Command { begin, heal } = &fault.what else { panic!("{fault}") };
+            assert_eq!(begin, "true http://bob:hunter2@h/x?password=hunter3");
+            assert_eq!(heal.as_deref(), Some("a x://u:hunter2@h"));
+            assert!(!fault.to_string().contains("hunter"), "{fault}");
+        }
+        assert_eq!(all.len(), if faults.starts_with('[') { 2 } else { 1 });
+        let mut labels = plan.trials.iter().map(|trial| format!("{:?}", trial.labels));
+        assert!(labels.all(|labels| !labels.contains("hunter")));
+    }
+    // The mistake alone is told.
+    let text = with(&format!("{:?}", command("x://u:hunter2@h at 2s")));
+    let error = read(&text).unwrap_err();
+    assert_eq!(error.to_string(), "`x://u:***@h` has no meaning behind a command");
+    let shown = format!("{error:?}{:?}", miette::Report::new(error));
+    assert!(!shown.contains("hunter"), "{shown}");
+    // Elsewhere a password is refused as before.
+    for text in [
+        with(&right).replace("[workload]", "title = 'x://u:hunter2@h'\n[workload]"),
+        with("'kill x://u:hunter2@h at 1s'"),
+    ] {
+        let shown = format!("{:?}", miette::Report::new(read(&text).unwrap_err()));
+        assert!(shown.contains("a plan must not hold a password") && !shown.contains("hunter"), "{shown}");
     }
 }
 

@@ -3,6 +3,7 @@
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
 use plimsoll_core::sampler::{CLIENTS, SILENCE, STORE};
+use plimsoll_plan::TIME_NS_MAX;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultCondition};
 
@@ -86,6 +87,10 @@ pub(super) fn no_such_silence(condition: &FaultCondition) -> Option<(String, Str
     if condition.is_met(f64::MIN_POSITIVE, "s") {
         let what = format!("`{condition}` holds from the start");
         return Some((what, format!("write a time that is longer than between two answers: {of_all} > 2s")));
+    }
+    if !condition.is_met(TIME_NS_MAX as f64 / 1e9, "s") {
+        let what = format!("`{condition}` is longer than a phase may be");
+        return Some((what, format!("write a time within the phase: {of_all} > 2s")));
     }
     let subject = condition.subject.as_deref().filter(|_| condition.client_host().is_none())?;
     let next = format!("write {of_all}, or {CLIENTS}.host 2.{SILENCE} for the clients of client host 2");

@@ -371,11 +371,13 @@ fn a_condition_names_a_node_only_where_its_reading_is_of_each() {
 }
 
 #[test]
-fn a_silence_that_is_always_there_is_refused_and_one_without_its_source_is_found() {
+fn a_silence_that_is_always_or_never_there_is_refused_and_one_without_its_source_is_found() {
     for when in ["clients.silence > 0s", "clients.silence < 1s"] {
         let words = format!("`{when}` holds from the start");
         refuses("flexible", &[&format!("promote replica when {when}")], &words, "clients.silence > 2s");
     }
+    let words = "`clients.silence > 1000h` is longer than a phase may be";
+    refuses("flexible", &["promote replica when clients.silence > 1000h"], words, "write a time within the phase");
     let words = "have no reading silence";
     refuses("flexible", &["promote replica when silence > 1s"], words, "did you mean `clients.silence`? there are:");
 }
