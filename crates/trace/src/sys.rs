@@ -98,13 +98,11 @@ impl Map {
         bpf(command, &mut attr).map(drop)
     }
 
-    /// Sets `key` to `value`.
     pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(value.len() == self.value_bytes, "length of the map's values");
         self.keyed(Bpf::MapUpdate, key, value.as_ptr() as u64)
     }
 
-    /// Removes `key`.
     pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
         self.keyed(Bpf::MapDelete, key, 0)
     }
