@@ -120,7 +120,6 @@ fn compare(first: &[PathBuf], second: &[PathBuf]) -> Result {
 }
 
 impl<'a> Release<'a> {
-    /// Returns the release of HEAD.
     fn of_head(root: &'a Path, target: &'a str) -> Result<Release<'a>> {
         let package = crate::process::metadata(root)?;
         let packages = package["packages"].as_array().into_iter().flatten();
@@ -140,7 +139,6 @@ impl<'a> Release<'a> {
         format!("plimsoll-{}-{}", self.version, self.target)
     }
 
-    /// Returns the path of the archive in `place`.
     fn archive(&self, place: &Path) -> PathBuf {
         place.join(format!("{}.tar.gz", self.name()))
     }

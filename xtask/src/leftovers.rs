@@ -241,7 +241,7 @@ fn is_alive(process: u32) -> bool {
 }
 
 /// Returns the fields of a process in /proc/…/stat, from the third on: those behind the name.
-fn stat(process: &str) -> Vec<String> {
+pub fn stat(process: &str) -> Vec<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
     fields.map(str::to_owned).collect()
@@ -378,8 +378,7 @@ fn owner(name: &str) -> Option<u32> {
 
 /// True if some process has its working directory there: a server whose supervisor is about to end it.
 fn is_worked_in(path: &Path) -> bool {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok()).any(|cwd| cwd.starts_with(path))
+    processes().into_iter().filter_map(place_of).any(|place| place.starts_with(path))
 }
 
 #[cfg(test)]

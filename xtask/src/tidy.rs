@@ -85,6 +85,15 @@ pub mod tests {
         root
     }
 
+    /// Returns what `check` refuses in a repository with these files.
+    pub fn refused(check: fn(&Path, &[PathBuf], &mut Vec<String>) -> Result, files: &[(&str, &str)]) -> Vec<String> {
+        let root = repository(files);
+        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
+        let mut wrong = Vec::new();
+        check(root.path(), &paths, &mut wrong).unwrap();
+        wrong
+    }
+
     #[test]
     fn what_is_built_and_what_is_hidden_is_not_looked_at() {
         let root = repository(&[

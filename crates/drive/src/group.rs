@@ -84,7 +84,6 @@ impl Placed {
     }
 }
 
-/// The worker of `session`.
 pub(crate) fn worker_of(placed: &[Placed], session: u32) -> usize {
     let of = placed.partition_point(|one| one.sessions.end <= session);
     let Placed { sessions, workers, .. } = &placed[of];

@@ -14,7 +14,6 @@ pub(crate) const LASTED_NS: u64 = 10_000_000;
 /// Wait before the next try to get into a server's full queue.
 pub(crate) const QUEUE_NS: u64 = 10_000_000;
 
-/// Connections that were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LostConnections {
     pub count: u64,

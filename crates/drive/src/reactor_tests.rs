@@ -41,7 +41,6 @@ fn connect(reactor: &mut impl Reactor, slot: usize) -> UnixStream {
     theirs
 }
 
-/// The next event.
 fn next(reactor: &mut impl Reactor) -> Event {
     let until = Instant::now() + Duration::from_secs(10);
     loop {

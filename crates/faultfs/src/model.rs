@@ -114,12 +114,13 @@ impl Model {
     }
 }
 
-fn survivors(random: &mut SplitMix) -> Survivors {
+/// Draws survivors: of a prefix, fewer than so many writes.
+pub(crate) fn survivors(random: &mut SplitMix, writes: u64) -> Survivors {
     let tear = random.bits().is_multiple_of(2);
     match random.bits() % 5 {
         0 => Survivors::None,
         1 => Survivors::All,
-        2 => Survivors::Prefix { writes: random.bits() % 8, tear },
+        2 => Survivors::Prefix { writes: random.bits() % writes, tear },
         _ => Survivors::Random { seed: random.bits(), share: random.share(), tear },
     }
 }
@@ -250,30 +251,18 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
         let (offset, length) = (sector * SECTOR_BYTES, sectors * SECTOR_BYTES);
         let dead = |done: Result<(), Errno>| assert_eq!(done, Err(Errno::IO), "seed {seed} step {step}");
         match random.bits() % 20 {
-            0..=8 => {
+            choice @ 0..=9 => {
+                let is_write = choice < 9;
                 // Each sector differs from all others that are ever written.
-                let data: Vec<Vec<u8>> =
-                    (0..sectors).map(|_| random.bits().to_le_bytes().repeat(SECTOR_BYTES as usize / 8)).collect();
-                let data = data.concat();
-                let done = disk.write(offset, &data);
+                let word = |_| if is_write { random.bits() } else { 0 };
+                let words: Vec<u64> = (0..sectors).map(word).collect();
+                let data = words.iter().map(|word| word.to_le_bytes().repeat(SECTOR_BYTES as usize / 8));
+                let data: Vec<u8> = data.flatten().collect();
+                let done = if is_write { disk.write(offset, &data) } else { disk.discard(offset, length) };
                 match &mut model.power {
                     Power::On => {
                         done.unwrap();
-                        model.pending.push(Pending { sector, data, is_write: true });
-                    }
-                    Power::Off => dead(done),
-                    Power::Frozen(seen) => {
-                        done.unwrap();
-                        Model::put(seen, sector, &data);
-                    }
-                }
-            }
-            9 => {
-                let (done, data) = (disk.discard(offset, length), vec![0; length as usize]);
-                match &mut model.power {
-                    Power::On => {
-                        done.unwrap();
-                        model.pending.push(Pending { sector, data, is_write: false });
+                        model.pending.push(Pending { sector, data, is_write });
                     }
                     Power::Off => dead(done),
                     Power::Frozen(seen) => {
@@ -319,7 +308,7 @@ fn run(disk: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
                 at_risk_bytes += at_risk.bytes;
             }
             _ => {
-                let survivors = survivors(&mut random);
+                let survivors = survivors(&mut random, 8);
                 disk.power_on(survivors);
                 model.power_on(survivors);
                 let mut found = vec![0xaa; (SECTORS * SECTOR_BYTES) as usize];

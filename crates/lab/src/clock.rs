@@ -277,7 +277,6 @@ impl Memory {
     }
 }
 
-/// Returns the threads of a process.
 fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     let entries = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()))?.flatten();
     Ok(entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect())

@@ -48,7 +48,6 @@ fn parse(text: &str) -> Vec<(&str, Counts)> {
     devices
 }
 
-/// Returns the readings of a device.
 fn readings(device: &str, now: &Counts, before: Option<&Counts>) -> Vec<Reading> {
     let total = |name, unit, value: f64| Reading::total(device, name, unit, value);
     let mut readings = vec![

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::TraceError;
-use crate::assembler::{Assembler, Call as Function, Do, FP, If, R0, R1, R2, R6, R7, R8, R9, Width};
+use crate::assembler::{Assembler, Call as Function, FP, If, R0, R1, R2, R6, R7, Width};
 use crate::bpf::{Attached, word_at};
-use crate::programs::{BUCKETS_MAX, bucket, count_in, leave, lookup, update};
+use crate::programs::{BUCKETS_MAX, bucket, count_in, leave, lookup, time_since, update};
 use crate::sys::{Map, MapKind};
 use crate::times::Times;
 use crate::tracefs::{Tracefs, Tracepoint};
@@ -156,13 +156,7 @@ impl Maps {
         asm.jump_if(R7, If::Equal, BlockRequest::Flush.number(), "lost");
         asm.jump("out");
         asm.label("issued");
-        asm.load(Width::Double, R8, R0, 0);
-        asm.map(R1, &self.issued);
-        asm.stack(R2, REQUEST);
-        asm.call(Function::MapDelete);
-        asm.call(Function::KtimeNs);
-        asm.copy(R9, R0);
-        asm.with_register(Do::Subtract, R9, R8);
+        time_since(&mut asm, &self.issued, REQUEST);
         asm.transfer(Width::Word, (FP, KEY as i16), (FP, REQUEST as i16));
         asm.store(Width::Half, FP, KEY as i16 + 4, R7);
         bucket(&mut asm);

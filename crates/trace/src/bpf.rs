@@ -353,10 +353,6 @@ fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
 }
 
 #[cfg(test)]
-#[path = "bpf_cost_tests.rs"]
-mod cost_tests;
-
-#[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::process::CommandExt;

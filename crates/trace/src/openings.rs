@@ -1,7 +1,7 @@
 //! The program that writes every call on files into a ring, and the calls that it is for.
 
-use crate::assembler::{Assembler, Call as Function, Do, FP, If, R0, R1, R2, R3, R4, R6, R7, R8, Width};
-use crate::programs::{ARGUMENTS, TGID, TID, entry, find_process, leave, lookup, update};
+use crate::assembler::{Assembler, Call as Function, Do, FP, If, R0, R1, R2, R3, R6, R7, R8, Width};
+use crate::programs::{ARGUMENTS, TGID, TID, entry, find_process, leave, lookup, output, update};
 use crate::sys::{Map, MapKind};
 use crate::{TraceError, programs};
 
@@ -121,7 +121,7 @@ impl Maps {
             asm.transfer(Width::Double, (FP, RECORD as i16 + record::FIRST), (R6, ARGUMENTS));
             asm.store_value(Width::Double, FP, RECORD as i16 + record::SECOND, 0);
             asm.store_value(Width::Double, FP, RECORD as i16 + record::RESULT, 0);
-            self.write(&mut asm);
+            output(&mut asm, &self.ring, RECORD, record::PATH.into());
             return leave(asm, &self.lost);
         }
         // An entry of `programs` has room for three numbers.
@@ -180,18 +180,8 @@ impl Maps {
                 asm.set(R2, 0);
                 asm.call(Function::RingSubmit);
             }
-            None => self.write(&mut asm),
+            None => output(&mut asm, &self.ring, RECORD, record::PATH.into()),
         }
         leave(asm, &self.lost)
-    }
-
-    /// Writes the record on the stack.
-    fn write(&self, asm: &mut Assembler) {
-        asm.map(R1, &self.ring);
-        asm.stack(R2, RECORD);
-        asm.set(R3, record::PATH.into());
-        asm.set(R4, 0);
-        asm.call(Function::RingOutput);
-        asm.jump_if(R0, If::Negative, 0, "lost");
     }
 }

@@ -204,9 +204,7 @@ impl Programs<'_> {
         for word in (0..ENTRY_BYTES as i16).step_by(8) {
             asm.transfer(Width::Double, (FP, ENTRY as i16 + word), (R8, word));
         }
-        asm.map(R1, &self.maps.requests);
-        asm.stack(R2, KEY);
-        asm.call(Function::MapDelete);
+        delete(&mut asm, &self.maps.requests, KEY);
         asm.stack(R8, ENTRY);
         asm.store_value(Width::Word, FP, TID as i16, 0);
         asm.transfer(Width::Word, (FP, TGID as i16), (R8, entry::TGID));
@@ -293,12 +291,7 @@ impl Programs<'_> {
         }
         asm.load(Width::Word, R1, R8, entry::CALL);
         asm.store(Width::Double, FP, at(record::CALL), R1);
-        asm.map(R1, &self.maps.ring);
-        asm.stack(R2, RECORD);
-        asm.set(R3, RECORD_BYTES as i32);
-        asm.set(R4, 0);
-        asm.call(Function::RingOutput);
-        asm.jump_if(R0, If::Negative, 0, "lost");
+        output(asm, &self.maps.ring, RECORD, RECORD_BYTES as i32);
     }
 }
 
@@ -322,9 +315,7 @@ pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Ve
 pub(crate) fn gone(threads: &Map, lost: &Map) -> Vec<u64> {
     let mut asm = Assembler::default();
     running(&mut asm);
-    asm.map(R1, threads);
-    asm.stack(R2, TID);
-    asm.call(Function::MapDelete);
+    delete(&mut asm, threads, TID);
     leave(asm, lost)
 }
 
@@ -333,9 +324,7 @@ pub(crate) fn gone(threads: &Map, lost: &Map) -> Vec<u64> {
 pub(crate) fn renumbered(threads: &Map, lost: &Map, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
     let mut asm = Assembler::default();
     asm.transfer(Width::Word, (FP, TID as i16), (R1, point.offset("old_pid")? as i16));
-    asm.map(R1, threads);
-    asm.stack(R2, TID);
-    asm.call(Function::MapDelete);
+    delete(&mut asm, threads, TID);
     Ok(leave(asm, lost))
 }
 
@@ -397,6 +386,32 @@ pub(crate) fn update(asm: &mut Assembler, map: &Map, key: i32, value: i32, flags
     asm.stack(R3, value);
     asm.set(R4, flags);
     asm.call(Function::MapUpdate);
+}
+
+/// Removes the key on the stack.
+pub(crate) fn delete(asm: &mut Assembler, map: &Map, key: i32) {
+    asm.map(R1, map);
+    asm.stack(R2, key);
+    asm.call(Function::MapDelete);
+}
+
+/// R9 = the time since the beginning that R0 points to. Removes it from `began`; R8 is lost.
+pub(crate) fn time_since(asm: &mut Assembler, began: &Map, key: i32) {
+    asm.load(Width::Double, R8, R0, 0);
+    delete(asm, began, key);
+    asm.call(Function::KtimeNs);
+    asm.copy(R9, R0);
+    asm.with_register(Do::Subtract, R9, R8);
+}
+
+/// Writes so many bytes of the stack to a ring.
+pub(crate) fn output(asm: &mut Assembler, ring: &Map, from: i32, bytes: i32) {
+    asm.map(R1, ring);
+    asm.stack(R2, from);
+    asm.set(R3, bytes);
+    asm.set(R4, 0);
+    asm.call(Function::RingOutput);
+    asm.jump_if(R0, If::Negative, 0, "lost");
 }
 
 /// Adds one to the count of the key on the stack; the stack's 8 bytes at `zero` are lost.

@@ -18,8 +18,6 @@ enum Bpf {
     MapDelete = 3,
     ProgLoad = 5,
     InfoByFd = 15,
-    #[cfg(test)]
-    RawOpen = 17,
     MapLookupBatch = 24,
 }
 
@@ -100,13 +98,11 @@ impl Map {
         bpf(command, &mut attr).map(drop)
     }
 
-    /// Sets `key` to `value`.
     pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(value.len() == self.value_bytes, "length of the map's values");
         self.keyed(Bpf::MapUpdate, key, value.as_ptr() as u64)
     }
 
-    /// Removes `key`.
     pub(crate) fn remove(&self, key: &[u8]) -> io::Result<()> {
         self.keyed(Bpf::MapDelete, key, 0)
     }
@@ -146,29 +142,12 @@ impl Map {
 /// Loads a program for tracepoints; without permission or with a program that the kernel refuses, with its words.
 pub(crate) fn program(instructions: &[u64]) -> Result<OwnedFd, (io::Error, String)> {
     const TRACEPOINT: u32 = 5;
-    load(TRACEPOINT, instructions)
-}
-
-/// Runs a program at each raw tracepoint `name`, until the returned descriptors are closed.
-#[cfg(test)]
-pub(crate) fn run_raw(instructions: &[u64], name: &std::ffi::CStr) -> io::Result<[OwnedFd; 2]> {
-    const RAW_TRACEPOINT: u32 = 17;
-    let program =
-        load(RAW_TRACEPOINT, instructions).map_err(|(error, said)| io::Error::other(format!("{error}: {said}")))?;
-    let mut attr = Attr::default();
-    attr[0] = name.as_ptr() as u64;
-    attr[1] = halves(half_of(&program), 0);
-    let attached = bpf(Bpf::RawOpen, &mut attr).map(descriptor)?;
-    Ok([attached, program])
-}
-
-fn load(kind: u32, instructions: &[u64]) -> Result<OwnedFd, (io::Error, String)> {
     // Some of what the kernel offers wants a licence of this name; the project's is either of two, one of them MIT.
     let licence = c"Dual MIT/GPL";
     let mut said = vec![0u8; 64 << 10];
     let load = |said: &mut [u8]| {
         let mut attr = Attr::default();
-        attr[0] = halves(kind, instructions.len() as u32);
+        attr[0] = halves(TRACEPOINT, instructions.len() as u32);
         attr[1] = instructions.as_ptr() as u64;
         attr[2] = licence.as_ptr() as u64;
         if !said.is_empty() {
@@ -206,7 +185,7 @@ pub(crate) fn attach(program: &OwnedFd, id: u64) -> io::Result<OwnedFd> {
 }
 
 /// Makes an event of the tracepoint `id` that writes nothing.
-pub(crate) fn event(id: u64) -> io::Result<OwnedFd> {
+fn event(id: u64) -> io::Result<OwnedFd> {
     const TRACEPOINT: u32 = 2;
     // A disabled event writes no records; its program runs nevertheless.
     const DISABLED: u64 = 1;

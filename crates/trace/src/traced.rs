@@ -142,7 +142,6 @@ pub(crate) struct CallCounts {
     pub(crate) gone: Vec<u32>,
 }
 
-/// A call as it was seen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SeenCall {
     pub(crate) given: Given,
@@ -175,7 +174,6 @@ impl CallCounts {
         }
     }
 
-    /// Lists a slow call.
     pub(crate) fn list(&mut self, call: Slow) {
         if self.slow.len() < SLOW_MAX {
             self.slow.push(call);

@@ -14,7 +14,6 @@ pub(crate) struct Tracefs {
     root: OwnedFd,
 }
 
-/// A tracepoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracepoint {
     /// Identifier for perf_event_open(2).
@@ -24,7 +23,6 @@ pub(crate) struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// Returns the offset of `field`.
     pub(crate) fn offset(&self, field: &str) -> Result<usize, TraceError> {
         let found = self.fields.iter().find(|(name, _)| name == field);
         found

@@ -4,10 +4,10 @@
 //! takes the thread again, the time is counted in the map `times` by bucket.
 
 use crate::TraceError;
-use crate::assembler::{Assembler, Call as Function, Do, FP, If, R0, R1, R2, R6, R8, R9, Width};
+use crate::assembler::{Assembler, Call as Function, Do, FP, If, R0, R1, R6, Width};
 use crate::bpf::{Attached, follow, forget_ended, in_first_pid_namespace};
 use crate::processes::{is_there, with_descendants};
-use crate::programs::{PROCESSES_MAX, TGID, TID, bucket, count_in, leave, lookup, update};
+use crate::programs::{PROCESSES_MAX, TGID, TID, bucket, count_in, delete, leave, lookup, time_since, update};
 use crate::sys::{Map, MapKind};
 use crate::times::Times;
 use crate::tracefs::{Tracefs, Tracepoint};
@@ -119,9 +119,7 @@ impl Maps {
         asm.with(Do::And, R1, UNINTERRUPTIBLE);
         asm.jump_if(R1, If::NotEqual, 0, "waits");
         // An entry that is there still is of a wait whose end was missed.
-        asm.map(R1, &self.began);
-        asm.stack(R2, TID);
-        asm.call(Function::MapDelete);
+        delete(&mut asm, &self.began, TID);
         asm.jump("next");
         asm.label("waits");
         lookup(&mut asm, &self.processes, TGID);
@@ -133,13 +131,7 @@ impl Maps {
         asm.transfer(Width::Word, (FP, KEY as i16), (R6, point.offset("next_pid")? as i16));
         lookup(&mut asm, &self.began, KEY);
         asm.jump_if(R0, If::Equal, 0, "out");
-        asm.load(Width::Double, R8, R0, 0);
-        asm.map(R1, &self.began);
-        asm.stack(R2, KEY);
-        asm.call(Function::MapDelete);
-        asm.call(Function::KtimeNs);
-        asm.copy(R9, R0);
-        asm.with_register(Do::Subtract, R9, R8);
+        time_since(&mut asm, &self.began, KEY);
         bucket(&mut asm);
         asm.store(Width::Word, FP, KEY as i16, R1);
         count_in(&mut asm, &self.times, KEY, VALUE);

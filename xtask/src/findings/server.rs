@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Result;
+use crate::leftovers::stat;
 use crate::process::signal;
 
 /// File of a server's directory with the id of its process, and those with the place of its sockets and its groups.
@@ -93,19 +94,16 @@ pub fn sessions(place: &Path) -> Result<Vec<u32>> {
 fn children() -> Result<Vec<(u32, u32)>> {
     let all = entries(Path::new("/proc"))?;
     let id = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
-    let one = |path: &PathBuf| Some((id(path)?, parent(&fs::read_to_string(path.join("stat")).ok()?)?));
+    let one = |path: &PathBuf| {
+        let id = id(path)?;
+        Some((id, stat(&id.to_string()).get(1)?.parse().ok()?))
+    };
     Ok(all.iter().filter_map(one).collect())
-}
-
-/// Returns the parent's id in the text of `/proc/ID/stat`. The name before it is in parentheses and may contain some.
-fn parent(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Returns the state of a process: `T` if a signal has stopped it.
 fn state(id: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    Some(stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned())
+    stat(&id.to_string()).first().cloned()
 }
 
 /// Returns the database file of a store without a server.
@@ -272,11 +270,5 @@ mod tests {
         assert_eq!(error, format!("process {} was not stopped by a signal", all[0]));
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
-    }
-
-    #[test]
-    fn a_parent_is_read_behind_a_name_with_parentheses() {
-        assert_eq!(parent("12 (a ) b) S 34 12"), Some(34));
-        assert_eq!(parent("12"), None);
     }
 }

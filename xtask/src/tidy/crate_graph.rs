@@ -131,15 +131,11 @@ fn our_dependencies(manifest: &str) -> Vec<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::repository;
+    use super::super::tests::refused;
     use super::*;
 
     fn wrong(files: &[(&str, &str)]) -> Vec<String> {
-        let root = repository(files);
-        let files: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &files, &mut wrong).unwrap();
-        wrong
+        refused(check, files)
     }
 
     #[test]

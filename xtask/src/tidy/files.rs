@@ -60,7 +60,7 @@ fn inline_module(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::repository;
+    use super::super::tests::refused;
     use super::*;
 
     #[test]
@@ -68,10 +68,7 @@ mod tests {
         let words = "word ".repeat(24);
         let text = format!("# {words}\n#{words}x\n{words} {words}\n    # {words} {words}\n");
         let files = [("studies/a.toml", &*text), ("a/a.toml", &text), ("studies/a.md", &text)];
-        let root = repository(&files);
-        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &paths, &mut wrong).unwrap();
+        let wrong = refused(check, &files);
         let places: Vec<&str> = wrong.iter().map(|line| line.split(": ").next().unwrap()).collect();
         assert_eq!(places, ["studies/a.toml:1", "studies/a.toml:2", "studies/a.toml:4"], "{wrong:?}");
     }
@@ -90,10 +87,7 @@ mod tests {
             ("a/inline.rs", "pub(crate) mod helpers {\n}\nmod fine {\n}\nmod util;\n"),
             ("a/commonly.rs", ""),
         ];
-        let root = repository(&files);
-        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &paths, &mut wrong).unwrap();
+        let wrong = refused(check, &files);
         let places: Vec<&str> = wrong.iter().map(|line| line.split(':').next().unwrap()).collect();
         assert_eq!(
             places,

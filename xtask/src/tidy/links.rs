@@ -126,7 +126,7 @@ fn definition(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::repository;
+    use super::super::tests::refused;
     use super::*;
 
     #[test]
@@ -150,12 +150,8 @@ lines` [`gone` behind it](gone-too.md) `and
             ("docs/a page.md", ""),
             ("README.md", "[x](docs/page.md)"),
         ];
-        let root = repository(&files);
-        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &paths, &mut wrong).unwrap();
         assert_eq!(
-            wrong,
+            refused(check, &files),
             [
                 "docs/page.md:2: there is no missing.png",
                 "docs/page.md:3: there is no gone.md#part",
@@ -184,15 +180,11 @@ lines` [`gone` behind it](gone-too.md) `and
         let lines = live.iter().chain(&dead).map(|anchor| format!("[x](../there.md#{anchor})\n"));
         let page: String = lines.chain(["[x](#here) [x](../code.rs#L7)\n".to_owned()]).collect();
         let files = [("docs/page.md", &*page), ("there.md", there), ("code.rs", "")];
-        let root = repository(&files);
-        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &paths, &mut wrong).unwrap();
         let mut expected: Vec<String> = (live.len() + 1..)
             .zip(dead)
             .map(|(line, anchor)| format!("docs/page.md:{line}: no heading has the anchor of ../there.md#{anchor}"))
             .collect();
         expected.push("docs/page.md:13: no heading has the anchor of #here".to_owned());
-        assert_eq!(wrong, expected);
+        assert_eq!(refused(check, &files), expected);
     }
 }

@@ -117,7 +117,7 @@ fn named<'n>(names: &'n BTreeSet<String>, before: &str, piece: Piece<'_>) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::repository;
+    use super::super::tests::refused;
     use super::*;
 
     const SPEC: &str = "static SPEC: StoreSpec = StoreSpec {\n    name: \"one\",\n    schemes: &[\"ones\", \"one+unix\"],\n    \
@@ -125,12 +125,7 @@ mod tests {
 
     /// Returns the errors for a repository that has the store `one`, `http`, and this file.
     fn wrong(path: &str, text: &str) -> Vec<String> {
-        let files = [("stores/http/src/lib.rs", ""), ("stores/one/src/kind.rs", SPEC), (path, text)];
-        let root = repository(&files);
-        let files: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
-        let mut wrong = Vec::new();
-        check(root.path(), &files, &mut wrong).unwrap();
-        wrong
+        refused(check, &[("stores/http/src/lib.rs", ""), ("stores/one/src/kind.rs", SPEC), (path, text)])
     }
 
     #[test]

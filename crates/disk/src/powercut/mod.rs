@@ -81,7 +81,6 @@ impl Run {
         (number - 1) % self.blocks * self.block_bytes
     }
 
-    /// Makes `block` the one of this number.
     fn fill(&self, block: &mut [u8], number: u64) {
         let (head, rest) = block.split_at_mut(HEAD);
         fill(rest, self.id ^ number.rotate_left(32));

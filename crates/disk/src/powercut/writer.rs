@@ -22,7 +22,6 @@ use crate::writer::{Flusher, WriteBlock, open};
 
 /// Time limit for connecting, for the first reply and for the last one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Blocks of the file.
 const FILE_BLOCKS: u64 = 65_536;
 
 /// Result of a run that ended cleanly.

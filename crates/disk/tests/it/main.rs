@@ -21,7 +21,6 @@ fn directory_in(base: &str) -> tempfile::TempDir {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(base).unwrap()
 }
 
-/// Returns the names in `directory`.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != "lost+found").collect()

@@ -251,7 +251,6 @@ impl Uring {
         (connection != NONE).then_some(connection)
     }
 
-    /// A completion as an event, if it is one.
     #[inline]
     fn event(&mut self, completion: Completion) -> Option<Event> {
         let Completion { connection, ask, result, flags } = completion;

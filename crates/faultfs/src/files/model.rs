@@ -14,6 +14,7 @@ use plimsoll_core::random::SplitMix;
 use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::files::Tree;
 use crate::files::survival::{Unit, choose};
+use crate::model::survivors;
 use crate::{DeviceSpec, FaultDevice};
 use targets::{Bare, Mounted, Subject};
 
@@ -369,16 +370,6 @@ fn shorter(op: &Op) -> Option<Id> {
 /// Mode, contents, and the first path of the same file, by path.
 type Found = BTreeMap<PathBuf, (u32, Vec<u8>, PathBuf)>;
 
-fn survivors(random: &mut SplitMix) -> Survivors {
-    let tear = random.bits().is_multiple_of(2);
-    match random.bits() % 5 {
-        0 => Survivors::None,
-        1 => Survivors::All,
-        2 => Survivors::Prefix { writes: random.bits() % 16, tear },
-        _ => Survivors::Random { seed: random.bits(), share: random.share(), tear },
-    }
-}
-
 /// Runs a sequence; returns the number of bytes and changes at risk at its cuts.
 fn run(target: &mut dyn Subject, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
@@ -397,7 +388,7 @@ fn run(target: &mut dyn Subject, model: &mut Model, seed: u64) -> u64 {
         let whole = path.join(name);
         match random.bits() % 24 {
             20.. if model.is_dead || model.at_cut.is_some() => {
-                let survivors = survivors(&mut random);
+                let survivors = survivors(&mut random, 16);
                 target.power_on(survivors);
                 model.power_on(survivors);
                 assert_eq!(target.all(), model.all(), "{what} {survivors}");

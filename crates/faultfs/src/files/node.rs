@@ -135,7 +135,6 @@ impl Nodes {
         self.known.get(&ino).map(|(node, _)| Arc::clone(node)).ok_or(Errno::STALE)
     }
 
-    /// Returns the node of a name in a directory.
     pub(crate) fn at(&mut self, directory: &FileNode, name: &OsStr) -> Result<Arc<FileNode>, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(directory.fd(), name, flags, Mode::empty())?;

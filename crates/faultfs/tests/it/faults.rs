@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::DiskLayout;
@@ -19,6 +19,15 @@ const SECTOR: usize = SECTOR_BYTES as usize;
 /// Drops a file's clean pages, so that it is read from the device.
 fn forget(file: &File) {
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// Makes a device with a file of one synced page, open to be written to.
+fn with_a_page() -> (Fixture, PathBuf, File) {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 4096], true);
+    let file = File::options().write(true).open(&path).unwrap();
+    (fixture, path, file)
 }
 
 fn read_from_device(path: &Path) -> Vec<u8> {
@@ -74,10 +83,7 @@ fn a_write_that_was_torn_is_old_in_some_sectors_and_new_in_others() {
 
 #[test]
 fn after_one_failed_write_fsync_fails_once_then_says_ok_and_the_old_data_is_back() {
-    let fixture = Fixture::new(FileSystem::Ext4);
-    let path = fixture.path("file");
-    write(&path, &[1; 4096], true);
-    let file = File::options().write(true).open(&path).unwrap();
+    let (fixture, path, file) = with_a_page();
     fixture.device.control().set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Once }).unwrap();
     file.write_all_at(&[2; 4096], 0).unwrap();
     // Only the data, so that it is not the journal which gets the error.
@@ -91,10 +97,7 @@ fn after_one_failed_write_fsync_fails_once_then_says_ok_and_the_old_data_is_back
 
 #[test]
 fn a_write_that_is_dropped_in_silence_shows_when_it_is_read_again() {
-    let fixture = Fixture::new(FileSystem::Ext4);
-    let path = fixture.path("file");
-    write(&path, &[1; 4096], true);
-    let file = File::options().write(true).open(&path).unwrap();
+    let (fixture, path, file) = with_a_page();
     fixture.device.control().set(Fault::Eio { on: RequestKind::Write, how: ErrorMode::Silent(1) }).unwrap();
     file.write_all_at(&[2; 4096], 0).unwrap();
     file.sync_data().unwrap();
@@ -116,10 +119,7 @@ fn a_flush_that_fails_fails_the_fsync() {
 
 #[test]
 fn a_full_device_fails_a_sync_with_no_space() {
-    let fixture = Fixture::new(FileSystem::Ext4);
-    let path = fixture.path("file");
-    write(&path, &[1; 4096], true);
-    let file = File::options().write(true).open(&path).unwrap();
+    let (fixture, _, file) = with_a_page();
     fixture.device.control().set(Fault::Full).unwrap();
     file.write_all_at(&[2; 4096], 0).unwrap();
     assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
@@ -157,10 +157,7 @@ fn a_file_system_without_room_takes_no_new_blocks_and_works_again_when_it_has_ro
 
 #[test]
 fn a_slow_disk_takes_its_time_for_each_seek_until_it_is_mended() {
-    let fixture = Fixture::new(FileSystem::Ext4);
-    let path = fixture.path("file");
-    write(&path, &[1; 4096], true);
-    let file = File::options().write(true).open(&path).unwrap();
+    let (fixture, _, file) = with_a_page();
     let seek = Duration::from_millis(30);
     let speed = Fault::Speed { seek, bytes_per_s: 1 << 30, layout: DiskLayout::Single };
     let timed = || {

@@ -239,7 +239,6 @@ fn passes(frame: &[u8], link: &Link, peer: Option<Peer>) -> bool {
     peer.is_some_and(|peer| !is_of(frame, peer)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
 }
 
-/// Returns the type of a frame.
 fn ethernet_type(frame: &[u8]) -> Option<u16> {
     let at = OFFLOAD_BYTES + ETHERNET_BYTES;
     Some(u16::from_be_bytes(frame.get(at - 2..at)?.try_into().ok()?))

@@ -46,7 +46,6 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Makes a bridge.
     pub(super) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
         let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, 0, true);
         message.text(libc::IFLA_IFNAME, name);

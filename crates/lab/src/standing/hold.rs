@@ -63,7 +63,6 @@ pub struct LabDescription {
     pub url: Option<String>,
 }
 
-/// Supervision of one node.
 #[derive(Clone, Default)]
 struct NodeSupervision {
     /// State that a command put the node in: stopped, killed or paused.

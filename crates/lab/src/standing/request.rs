@@ -19,7 +19,6 @@ pub(super) struct Sent<R> {
     pub request: R,
 }
 
-/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LabRequest {
@@ -99,7 +98,6 @@ impl LabAction {
     }
 }
 
-/// A reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LabReply {

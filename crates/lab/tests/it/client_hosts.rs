@@ -1,14 +1,14 @@
 //! Client hosts: cut from a host, and behind a slow link to it, one by one.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{Link, LinkPeers};
 use plimsoll_lab::hosts::{Network, client_host};
 
-use crate::hosts::{connect, echo, pair, round_trip};
+use crate::hosts::{arrives_at, connect, echo, flood, pair, round_trip};
 
 #[test]
 fn a_host_that_is_cut_from_one_client_host_still_reaches_the_others() {
@@ -97,37 +97,14 @@ fn a_narrow_link_to_one_client_host_keeps_its_rate_beside_packets_of_others() {
     let network = Network::shared().unwrap();
     let (one, two) = pair();
     let clients = network.client_hosts(1).unwrap();
-    let listener = {
-        let _guard = two.enter().unwrap();
-        TcpListener::bind((two.address(), 0)).unwrap()
-    };
-    let address = listener.local_addr().unwrap();
-    let mut narrow = {
-        let _guard = plimsoll_lab::standing::enter(&clients[0]).unwrap();
-        TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap()
-    };
-    let (mut receiving, _) = listener.accept().unwrap();
     let peers = LinkPeers::ClientHost(0);
     two.set_link_to(Link { rate_bits_per_s: Some(8_000_000), peers, ..Link::default() }, client_host(0)).unwrap();
-    // Both end with the other side.
-    let sending = std::thread::spawn(move || while narrow.write_all(&[0; 16 << 10]).is_ok() {});
+    let (mut receiving, sending) = flood(&two, || plimsoll_lab::standing::enter(&clients[0]).unwrap());
     let other = connect(&one, &two);
+    // Ends with the other side.
     let mut busy = other.try_clone().unwrap();
     let asking = std::thread::spawn(move || while busy.write_all(b"x").is_ok() && busy.read_exact(&mut [0]).is_ok() {});
-    let mut read = |bytes: usize| {
-        let since = Instant::now();
-        receiving.read_exact(&mut vec![0; bytes]).unwrap();
-        since.elapsed()
-    };
-    read(400_000);
-    // 1448 of each frame's 1514 bytes are payload. Other tests and programs may hold the reader up.
-    let is_kept = (0..8).any(|_| {
-        let bytes = 1_000_000;
-        let rate = bytes as f64 * 8.0 / read(bytes).as_secs_f64() * 1514.0 / 1448.0 / 1e6;
-        println!("{rate:.2} Mbit/s");
-        (7.0..=8.8).contains(&rate)
-    });
-    assert!(is_kept);
+    assert!(arrives_at(&mut receiving, 1_000_000, 7.0..=8.8));
     other.shutdown(Shutdown::Both).unwrap();
     asking.join().unwrap();
     drop(receiving);

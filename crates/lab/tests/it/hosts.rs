@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::ops::RangeInclusive;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Link, LinkPeers, LinkWays, StoreErrorKind};
@@ -171,34 +173,10 @@ fn a_lossy_link_loses_its_share() {
     // Both learn the other's Ethernet address before frames are lost: three lost ARP requests end an attempt.
     round_trip(&mut connect(&one, &two), 3);
     two.set_link(Link { loss: 0.1, ..Link::default() }).unwrap();
-    let receiver = {
-        let _guard = two.enter().unwrap();
-        UdpSocket::bind((two.address(), 0)).unwrap()
-    };
-    receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    let address = receiver.local_addr().unwrap();
-    let sender = {
-        let _guard = one.enter().unwrap();
-        UdpSocket::bind((one.address(), 0)).unwrap()
-    };
-    let count = 4000;
     // A receiver that other tests and programs hold up loses more.
     let loses_its_share = (0..5).any(|_| {
-        let sender = sender.try_clone().unwrap();
-        let sending = std::thread::spawn(move || {
-            for number in 0..count {
-                sender.send_to(b"x", address).unwrap();
-                if number % 20 == 0 {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            }
-        });
-        let mut seen = 0;
-        while receiver.recv(&mut [0]).is_ok() {
-            seen += 1;
-        }
-        sending.join().unwrap();
-        let loss = 1.0 - f64::from(seen) / f64::from(count);
+        let count = 4_000;
+        let loss = 1.0 - datagrams(&one, &two, count).len() as f64 / f64::from(count);
         println!("loss of {loss:.3}, n = {count}");
         (0.07..=0.13).contains(&loss)
     });
@@ -323,41 +301,42 @@ fn a_cut_of_one_direction_between_two_hosts_carries_all_else() {
     }
 }
 
+/// Sends to a host without end, from the network that `enter` enters. Returns the other side, with which it ends.
+pub fn flood<G>(to: &Host, enter: impl FnOnce() -> G) -> (TcpStream, JoinHandle<()>) {
+    let listener = {
+        let _guard = to.enter().unwrap();
+        TcpListener::bind((to.address(), 0)).unwrap()
+    };
+    let mut stream = {
+        let _guard = enter();
+        TcpStream::connect_timeout(&listener.local_addr().unwrap(), Duration::from_secs(10)).unwrap()
+    };
+    let (receiving, _) = listener.accept().unwrap();
+    (receiving, std::thread::spawn(move || while stream.write_all(&[0; 16 << 10]).is_ok() {}))
+}
+
+/// Returns true if so many bytes arrive at a rate in this range, in Mbit/s, after two fifths of them.
+pub fn arrives_at(receiving: &mut TcpStream, bytes: usize, wanted: RangeInclusive<f64>) -> bool {
+    let mut buffer = vec![0; bytes];
+    receiving.read_exact(&mut buffer[..bytes * 2 / 5]).unwrap();
+    // Other tests and programs may hold the reader up.
+    (0..8).any(|_| {
+        let since = Instant::now();
+        receiving.read_exact(&mut buffer).unwrap();
+        // 1448 of each frame's 1514 bytes are payload.
+        let rate = bytes as f64 * 8.0 / since.elapsed().as_secs_f64() * 1514.0 / 1448.0 / 1e6;
+        println!("{rate:.2} Mbit/s");
+        wanted.contains(&rate)
+    })
+}
+
 #[test]
 fn a_narrow_link_keeps_its_rate() {
     let (one, two) = pair();
-    two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay: Duration::from_millis(1), ..Link::default() })
-        .unwrap();
-    let listener = {
-        let _guard = two.enter().unwrap();
-        TcpListener::bind((two.address(), 0)).unwrap()
-    };
-    let address = listener.local_addr().unwrap();
-    let mut stream = {
-        let _guard = one.enter().unwrap();
-        TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap()
-    };
-    let (mut receiving, _) = listener.accept().unwrap();
-    // Ends with the other side.
-    let sending = std::thread::spawn(move || while stream.write_all(&[0; 16 << 10]).is_ok() {});
-    let mut read = |bytes: usize| {
-        let (since, mut left) = (Instant::now(), bytes);
-        let mut buffer = vec![0; 64 << 10];
-        while left > 0 {
-            let wanted = left.min(buffer.len());
-            left -= receiving.read(&mut buffer[..wanted]).unwrap();
-        }
-        since.elapsed()
-    };
-    read(2_000_000);
-    // 1448 of each frame's 1514 bytes are payload. Other tests and programs may hold the reader up.
-    let is_kept = (0..8).any(|_| {
-        let bytes = 6_000_000;
-        let rate = bytes as f64 * 8.0 / read(bytes).as_secs_f64() * 1514.0 / 1448.0 / 1e6;
-        println!("{rate:.1} Mbit/s");
-        (45.0..=55.0).contains(&rate)
-    });
-    assert!(is_kept);
+    let delay = Duration::from_millis(1);
+    two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay, ..Link::default() }).unwrap();
+    let (mut receiving, sending) = flood(&two, || one.enter().unwrap());
+    assert!(arrives_at(&mut receiving, 6_000_000, 45.0..=55.0));
     drop(receiving);
     sending.join().unwrap();
 }

@@ -75,7 +75,6 @@ impl StoreKind for MeetingKind {
     }
 }
 
-/// Opens the store.
 pub(crate) fn open(base: &Path, params: Params) -> OpenStore {
     let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
     let options = OpenOptions { target, params, run_id: "1".to_owned(), waits: Waits::default() };

@@ -196,21 +196,13 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
         let workload = kv(RECORDS);
         let mut ledger = Ledger::with_rings(Arc::clone(&workload), (1 << 9, 1 << 9)).unwrap();
         let mut observers = ledger.observers(0, 1, 1);
-        let mut params = ValueBuf::new();
         let truth = workload.truth().unwrap();
         for cycle in 0..steps {
-            let (id, version) = (cycle % RECORDS, Version::Written { client: 0, cycle });
-            params.clear();
-            truth.row(id, version, &mut params);
-            let mut answer = Answer { columns: 1, ..Answer::default() };
-            for kind in [PUT, READ] {
-                let op = Op::new(kind, if kind == READ { params.values().slice(0..1) } else { params.values() });
-                observers[0].sent(Ticket(0), cycle * 10_000, 0, cycle, &op);
+            let (written, shown) = row(truth, cycle % RECORDS, Version::Written { client: 0, cycle });
+            let written = written.values();
+            for (kind, params, answer) in [(PUT, written, Answer::default()), (READ, written.slice(0..1), shown)] {
+                observers[0].sent(Ticket(0), cycle * 10_000, 0, cycle, &Op::new(kind, params));
                 observers[0].finished(Ticket(0), cycle * 10_000 + 3_000, Outcome::Ok, &answer);
-                if kind == PUT {
-                    answer.values.push(params.values().get(1));
-                    answer.rows = 1;
-                }
             }
         }
         drop(observers);
@@ -269,17 +261,11 @@ fn a_record_that_could_not_be_read_is_neither_there_nor_lost() {
     let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
     ledger.loaded(0, 1, &|| false);
     let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
-    let mut params = ValueBuf::new();
     // One is there, one is gone, of one the store gives nothing; the others were not asked for any more.
     for (id, outcome) in [(0, Outcome::Ok), (1, Outcome::NotFound), (2, Outcome::Rejected)] {
-        params.clear();
-        workload.truth().unwrap().row(id, Version::Loaded, &mut params);
-        let mut answer = Answer { columns: 1, ..Answer::default() };
-        if outcome == Outcome::Ok {
-            answer.values.push(params.values().get(1));
-            answer.rows = 1;
-        }
-        observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
+        let (values, shown) = row(workload.truth().unwrap(), id, Version::Loaded);
+        let answer = if outcome == Outcome::Ok { shown } else { Answer::default() };
+        observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, values.values().slice(0..1)));
         observers[0].finished(Ticket(0), (1 << 40) + 5, outcome, &answer);
     }
     drop(observers);

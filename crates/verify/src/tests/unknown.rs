@@ -23,17 +23,22 @@ fn put(observer: &mut dyn Observer, truth: &dyn Truth, id: u64, cycle: u64, outc
     observer.finished(Ticket(0), at_ns + TOOK_NS, outcome, &Answer::default());
 }
 
-/// Returns a ledger after these writes of loaded records: record, cycle, outcome.
-fn after(workload: &Arc<dyn Workload>, writes: &[(u64, u64, Outcome)]) -> Ledger {
+/// Returns a ledger of loaded records after what `act` has one worker observe.
+fn observed(workload: &Arc<dyn Workload>, act: impl FnOnce(&mut dyn Observer)) -> Ledger {
     let mut ledger = Ledger::new(Arc::clone(workload)).unwrap();
     ledger.loaded(0, 1, &|| false);
-    let mut observers = ledger.observers(0, 1, 1);
-    for (id, cycle, outcome) in writes {
-        put(&mut *observers[0], workload.truth().unwrap(), *id, *cycle, *outcome);
-    }
-    drop(observers);
+    act(&mut *ledger.observers(0, 1, 1)[0]);
     ledger.drain();
     ledger
+}
+
+/// Returns a ledger after these writes of loaded records: record, cycle, outcome.
+fn after(workload: &Arc<dyn Workload>, writes: &[(u64, u64, Outcome)]) -> Ledger {
+    observed(workload, |observer| {
+        for (id, cycle, outcome) in writes {
+            put(observer, workload.truth().unwrap(), *id, *cycle, *outcome);
+        }
+    })
 }
 
 /// Returns the fates as the store shows them that holds these versions: the time, written, not written, not known.
@@ -64,16 +69,13 @@ fn the_records_read_back_show_which_writes_without_an_answer_happened() {
 fn a_write_without_an_answer_that_was_read_before_it_was_overwritten_happened() {
     let workload = kv(RECORDS);
     let truth = workload.truth().unwrap();
-    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
-    ledger.loaded(0, 1, &|| false);
-    let mut observers = ledger.observers(0, 1, 1);
-    put(&mut *observers[0], truth, 0, 0, Outcome::Unknown);
-    let (values, shown) = row(truth, 0, written(0));
-    observers[0].sent(Ticket(0), 2 * TICK_NS, 0, 1, &Op::new(READ, values.values().slice(0..1)));
-    observers[0].finished(Ticket(0), 2 * TICK_NS + TOOK_NS, Outcome::Ok, &shown);
-    put(&mut *observers[0], truth, 0, 2, Outcome::Ok);
-    drop(observers);
-    ledger.drain();
+    let mut ledger = observed(&workload, |observer| {
+        put(observer, truth, 0, 0, Outcome::Unknown);
+        let (values, shown) = row(truth, 0, written(0));
+        observer.sent(Ticket(0), 2 * TICK_NS, 0, 1, &Op::new(READ, values.values().slice(0..1)));
+        observer.finished(Ticket(0), 2 * TICK_NS + TOOK_NS, Outcome::Ok, &shown);
+        put(observer, truth, 0, 2, Outcome::Ok);
+    });
     let last = |id| if id == 0 { written(2) } else { Version::Loaded };
     assert_eq!(fates(&mut ledger, truth, last), [(1, [1, 0, 0])]);
 }
@@ -95,16 +97,13 @@ fn of_two_writes_without_an_answer_the_one_that_is_there_says_nothing_of_the_one
 fn a_try_that_is_repeated_is_not_told_from_its_repetition() {
     let workload = kv(RECORDS);
     let truth = workload.truth().unwrap();
-    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
-    ledger.loaded(0, 1, &|| false);
-    let mut observers = ledger.observers(0, 1, 1);
     let (values, _) = row(truth, 0, written(0));
-    for (at_ns, outcome) in [(TICK_NS, Outcome::Unknown), (2 * TICK_NS, Outcome::Ok)] {
-        observers[0].sent(Ticket(0), at_ns, 0, 0, &Op::new(PUT, values.values()));
-        observers[0].finished(Ticket(0), at_ns + TOOK_NS, outcome, &Answer::default());
-    }
-    drop(observers);
-    ledger.drain();
+    let mut ledger = observed(&workload, |observer| {
+        for (at_ns, outcome) in [(TICK_NS, Outcome::Unknown), (2 * TICK_NS, Outcome::Ok)] {
+            observer.sent(Ticket(0), at_ns, 0, 0, &Op::new(PUT, values.values()));
+            observer.finished(Ticket(0), at_ns + TOOK_NS, outcome, &Answer::default());
+        }
+    });
     let first = |id| if id == 0 { written(0) } else { Version::Loaded };
     assert_eq!(fates(&mut ledger, truth, first), [(1, [0, 0, 1])]);
 }

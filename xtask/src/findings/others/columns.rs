@@ -100,7 +100,6 @@ const fn total(
     Column { column, resource, source, subject, name, unit, scale, is_total: true }
 }
 
-/// Returns a level.
 const fn level(
     column: &'static str,
     resource: Resource,
