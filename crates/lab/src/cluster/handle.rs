@@ -93,9 +93,11 @@ impl ClusterHandle {
     pub(crate) fn explain(&self, lost: StoreError) -> StoreError {
         let members = self.0.members();
         let is_meant = |server: &PrivateServer| members.len() == 1 || server.crash().is_some();
-        let servers = members.iter().map(|member| locked(&member.server));
-        let mut meant = servers.filter(|server| is_meant(server));
-        meant.next().map_or_else(|| lost.clone(), |server| server.explain(lost.clone()))
+        let mut servers = members.iter().map(|member| locked(&member.server));
+        match servers.find(|server| is_meant(server)) {
+            Some(server) => server.explain(lost),
+            None => lost,
+        }
     }
 
     /// Sets the link between a node's host and all others.

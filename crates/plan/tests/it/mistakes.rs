@@ -222,7 +222,7 @@ fn passwords_in_commands_of_faults_are_read_and_not_shown() {
     let text = with(&format!("{:?}", command("x://u:hunter2@h at 2s")));
     let error = read(&text).unwrap_err();
     assert_eq!(error.to_string(), "`x://u:***@h` has no meaning behind a command");
-    let shown = format!("{error:?}{:?}", miette::Report::new(error));
+    let shown = [format!("{error:?}"), format!("{:?}", miette::Report::new(error))].concat();
     assert!(!shown.contains("hunter"), "{shown}");
     // Elsewhere a password is refused as before.
     for text in [
