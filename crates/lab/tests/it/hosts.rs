@@ -325,7 +325,6 @@ pub fn arrives_at(receiving: &mut TcpStream, bytes: usize, wanted: RangeInclusiv
         receiving.read_exact(&mut buffer).unwrap();
         // 1448 of each frame's 1514 bytes are payload.
         let rate = bytes as f64 * 8.0 / since.elapsed().as_secs_f64() * 1514.0 / 1448.0 / 1e6;
-        println!("{rate:.2} Mbit/s");
         wanted.contains(&rate)
     })
 }
