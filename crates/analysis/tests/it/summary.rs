@@ -6,7 +6,7 @@ use plimsoll_core::Durability;
 use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
-use crate::faulted::{KILL, fault, ticked};
+use crate::faulted::{KILL, fault, open_loop, ticked};
 use crate::study::{goal, times};
 use crate::{recorded, study};
 
@@ -103,6 +103,7 @@ fn the_goals_of_a_driven_phase_stand_beside_its_numbers_and_of_several_those_tha
 #[test]
 fn errors_name_the_operations_that_were_never_sent() {
     let mut run = driven(&[2_000; 6]);
+    open_loop(&mut run);
     let slices = &mut run.trials[0].phases[0].slices;
     slices[5].unfinished = Some(times([(1_000_000, 56)]));
     let one = &view(&run).summary[0];
