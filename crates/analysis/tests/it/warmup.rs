@@ -65,7 +65,8 @@ fn a_warning_about_a_load_step_names_it_by_its_number() {
         run.trials[0].header.labels.insert(label.to_owned(), "3".to_owned());
         run.trials[0].phases[0].header.rung = Some(Purpose::Climb);
         let warnings = view(&run).warnings;
-        let is_it = |text: &str| text.starts_with("fjall, load step 3: ") && text.contains("throughput settled after 10");
+        let is_it =
+            |text: &str| text.starts_with("fjall, load step 3: ") && text.contains("throughput settled after 10");
         assert!(warnings.iter().any(|warning| is_it(&warning.text)), "{warnings:?}");
     }
 }
