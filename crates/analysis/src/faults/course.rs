@@ -108,8 +108,9 @@ impl Course {
         let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
         let back_per_s = usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0);
         let behind_max = back_per_s.filter(|_| facts.open_loop).map(|back_per_s| {
-            let behind = windows.map(|first| before.behind(first, back_per_s).0).collect();
-            interval::percentiles(behind).map_or(0.0, |(_, high)| high)
+            let behind: Vec<f64> = windows.map(|first| before.behind(first, back_per_s).0).collect();
+            let most = behind.iter().copied().fold(0.0, f64::max);
+            interval::percentiles(behind).map_or(most, |(_, high)| high)
         });
         Some(Course {
             silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
