@@ -88,7 +88,7 @@ fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
     let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
     let spans: Vec<&FaultSpan> = of_phase.collect();
-    let Some(first_ns) = first_ns(facts) else { return Vec::new() };
+    let Some(first_ns) = facts.first_fault_ns() else { return Vec::new() };
     let course = Course::of(facts, first_ns);
     let next_ns = |span: &FaultSpan| {
         // Faults that were planned for one time, or began in one tick, have their effects together.
@@ -97,13 +97,6 @@ fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
     spans.iter().map(|span| one(facts, goals, (first_ns, course.as_ref()), span, next_ns(span))).collect()
-}
-
-/// Returns the time at which the first fault of a phase began; `None` without any. Skipped repeats do not count.
-pub fn first_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
-    let phase = facts.phase.header.ordinal;
-    let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
-    of_phase.map(|span| span.begun_ns).min()
 }
 
 /// Returns these faults of a run with the repeats that were skipped because no node had their role, which had no effects.

@@ -10,6 +10,8 @@ pub const REPEAT: &str = "repeat";
 
 /// Label of a load step's trial: its number in the search, from 1.
 pub const LOAD_STEP: &str = "load_step";
+/// That label in earlier recordings.
+const EARLIER_LOAD_STEP: &str = "rung";
 
 /// A trial's name in tables and sentences: `sqlite · index=keyindex`.
 pub fn trial(header: &TrialHeader) -> String {
@@ -36,8 +38,9 @@ pub fn short(header: &TrialHeader) -> String {
 /// A phase with its trial, in sentences: `sqlite · index=keyindex, phase mixed`, `sqlite, load step 3`.
 pub fn place(facts: &PhaseFacts<'_>) -> String {
     let (header, phase) = (&facts.trial.header, &facts.phase.header);
-    match header.labels.get(LOAD_STEP).filter(|_| phase.rung.is_some()) {
-        Some(number) => format!("{}, load step {number}", trial_without(header, &[LOAD_STEP])),
+    let labelled = [LOAD_STEP, EARLIER_LOAD_STEP].into_iter().find_map(|label| header.labels.get_key_value(label));
+    match labelled.filter(|_| phase.rung.is_some()) {
+        Some((label, number)) => format!("{}, load step {number}", trial_without(header, &[label.as_str()])),
         None => format!("{}, phase {}", trial(header), phase.name),
     }
 }

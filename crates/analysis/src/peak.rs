@@ -7,7 +7,6 @@ use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
-use crate::faults;
 use crate::meanwhile::meanwhile;
 use crate::name;
 use crate::number;
@@ -72,7 +71,7 @@ fn find(run: &Run, facts: &PhaseFacts<'_>) -> Option<Found> {
         stat::median_of(usual.filter_map(|(ns, _)| *ns).map(|ns| ns as f64))
     };
     // Most slices may be those of a fault.
-    let before = faults::first_ns(facts).and_then(median);
+    let before = facts.first_fault_ns().and_then(median);
     let usual_ns = median(u64::MAX).into_iter().chain(before).reduce(f64::min)?;
     let limit_ns = (PEAK * usual_ns).max(LEAST_NS);
     let mut peaks: Vec<Peak> = Vec::new();

@@ -4,7 +4,6 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
-use crate::faults;
 use crate::meanwhile::meanwhile;
 use crate::name;
 use crate::number;
@@ -76,7 +75,7 @@ fn course(run: &Run, facts: &PhaseFacts<'_>) -> Option<Course> {
         let usual = slices.iter().filter(|(slice, rate)| slice.end_ns <= until_ns && (watched || *rate > 0.0));
         stat::median_of(usual.map(|(_, rate)| *rate))
     };
-    let before = faults::first_ns(facts).and_then(median);
+    let before = facts.first_fault_ns().and_then(median);
     let usual = median(u64::MAX).into_iter().chain(before).reduce(f64::max).filter(is_many)?;
     // A schedule, or the clients of a load that is only watched, may have wanted no more in that second.
     let wanted = |slice: &Slice<Distribution>| match (watched, facts.open_loop) {

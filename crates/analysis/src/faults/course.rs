@@ -88,6 +88,11 @@ impl Silences {
     }
 }
 
+/// Returns true if a silence was long enough before `limit_ns` to come of a healing: the next fault may prolong it.
+fn is_long((from, to): (u64, u64), limit_ns: u64) -> bool {
+    to.min(limit_ns).saturating_sub(from) >= AFTERMATH_MIN_NS
+}
+
 impl Course {
     /// Returns the course of a phase whose first fault began at `first_ns`; `None` without ticks.
     pub(super) fn of(facts: &PhaseFacts<'_>, first_ns: u64) -> Option<Self> {
@@ -103,8 +108,9 @@ impl Course {
         let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
         let back_per_s = usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0);
         let behind_max = back_per_s.filter(|_| facts.open_loop).map(|back_per_s| {
-            let behind = windows.map(|first| before.behind(first, back_per_s).0).collect();
-            interval::percentiles(behind).map_or(0.0, |(_, high)| high)
+            let behind: Vec<f64> = windows.map(|first| before.behind(first, back_per_s).0).collect();
+            let most = behind.iter().copied().fold(0.0, f64::max);
+            interval::percentiles(behind).map_or(most, |(_, high)| high)
         });
         Some(Course {
             silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
@@ -136,7 +142,7 @@ impl Course {
         let effect_end_ns = self.effect_end_ns(span);
         let aftermath_end_ns = ended_ns(span).map_or(u64::MAX, |ended_ns| ended_ns + HEALED_NS);
         let is_its = move |(from, to): &(u64, u64)| {
-            *from < effect_end_ns || (*from < aftermath_end_ns && to - from >= AFTERMATH_MIN_NS)
+            *from < effect_end_ns || (*from < aftermath_end_ns && is_long((*from, *to), limit_ns))
         };
         self.silences.between(span.begun_ns, limit_ns).filter(is_its)
     }
@@ -150,7 +156,7 @@ impl Course {
     /// at once.
     pub(super) fn after_healing(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
         let healed_ns = span.healing_ns.and(span.healed_ns)?;
-        let is_after = |(from, to): &(u64, u64)| *from >= healed_ns && to - from >= AFTERMATH_MIN_NS;
+        let is_after = |silence: &(u64, u64)| silence.0 >= healed_ns && is_long(*silence, limit_ns);
         self.of_effect(span, limit_ns).filter(is_after).max_by_key(|(from, to)| to - from)
     }
 
@@ -231,9 +237,11 @@ impl Course {
         };
         // A window may begin in an outage, and have enough answers after it.
         let silent_until_ns = outage.map_or(0, |(_, to)| to);
+        // A short silence in the last second that leaves its window filled is no fall.
+        let since_ns = silent_until_ns.min(last_ns);
         let answered = after.iter().enumerate().skip(fallen).filter(|(_, tick)| tick.answered > 0);
-        let held = answered.filter(|(_, tick)| tick.start_ns >= silent_until_ns && is_held(tick.start_ns));
+        let held = answered.filter(|(_, tick)| tick.start_ns >= since_ns && is_held(tick.start_ns));
         let back_ns = held.map(begin_ns).find(|at_ns| *at_ns <= last_ns);
-        back_ns.map_or(Recovery::Open, Recovery::Back)
+        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(at_ns.max(silent_until_ns)))
     }
 }

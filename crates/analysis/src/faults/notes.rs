@@ -1,5 +1,7 @@
 //! Sentences below the table of faults: what its columns cannot tell.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::TICK_NS;
 
 use crate::name;
@@ -27,16 +29,18 @@ pub(super) fn add(facts: &PhaseFacts<'_>, faults: &mut [FaultView]) {
     let unknown = outside(facts, faults);
     if let Some(last) = faults.last_mut().filter(|_| unknown > 0) {
         let outcomes = number::plural(unknown, "outcome unknown", "outcomes unknown");
-        last.notes.push(format!("{}: {outcomes} outside of the effects of faults", name::place(facts)));
+        last.notes.push(format!("{}: {outcomes} in the count of no fault", name::place(facts)));
     }
 }
 
 /// Counts the operations of unknown outcome that are in the figures of a phase and in the effect of none of its faults.
 fn outside(facts: &PhaseFacts<'_>, faults: &[FaultView]) -> u64 {
     // Faults that began in one tick have all in common.
-    let mut effects: Vec<(u64, u64)> = faults.iter().map(|one| (one.effect_ns.0 / TICK_NS, one.unknown)).collect();
-    effects.sort_unstable();
-    effects.dedup_by_key(|(tick, _)| *tick);
-    let inside: u64 = effects.iter().map(|(_, unknown)| unknown).sum();
+    let mut effects: BTreeMap<u64, u64> = BTreeMap::new();
+    for one in faults {
+        let unknown = effects.entry(one.effect_ns.0 / TICK_NS).or_default();
+        *unknown = one.unknown.max(*unknown);
+    }
+    let inside: u64 = effects.values().sum();
     (facts.unknown().value as u64).saturating_sub(inside)
 }

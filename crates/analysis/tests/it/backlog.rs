@@ -95,3 +95,15 @@ fn throughput_is_not_back_before_the_burst_in_which_a_backlog_is_worked_off() {
     let one = with_burst(10, 990);
     assert_eq!((one.recovered_s, one.recovered_open), (None, true));
 }
+
+#[test]
+fn a_second_before_the_fault_tells_how_far_windows_fall_behind() {
+    let mut run = ticked(15, |tick| match tick {
+        120..522 => (0, 0),
+        _ => ([0, 4, 1, 3, 2][tick as usize % 5], 0),
+    });
+    open_loop(&mut run);
+    run.trials[0].phases[0].header.rate_per_s = Some(200.0);
+    fault(&mut run, PAUSE, 1_200, Some(5_200));
+    near(only(&run).recovered_s, 4.02);
+}

@@ -58,6 +58,13 @@ fn a_shorter_outage_after_the_healing_is_told_beside_the_longest() {
     assert_eq!(one.after_healing, None);
     near(one.recovered_s, 1.08);
     assert_eq!(one.unknown, 2);
+    // One that the next fault made long.
+    let mut run = silent_again(114);
+    fault(&mut run, KILL, 12_820, Some(16_000));
+    let faults = view(&run).faults;
+    assert_eq!(faults[0].after_healing, None);
+    [faults[0].outage_s, faults[0].recovered_s].into_iter().for_each(|time_s| near(time_s, 1.08));
+    near(faults[1].outage_s, 1.11);
 }
 
 #[test]
@@ -97,7 +104,7 @@ fn operations_that_begin_in_the_effect_and_fail_after_it_are_counted_with_the_fa
     assert!(one.notes.is_empty(), "{:?}", one.notes);
     let one = stuck(1_000_000);
     assert_eq!((one.unknown, one.unknown_writes), (2, None));
-    assert_eq!(one.notes, ["fjall, phase mixed: 1 outcome unknown outside of the effects of faults"]);
+    assert_eq!(one.notes, ["fjall, phase mixed: 1 outcome unknown in the count of no fault"]);
 }
 
 #[test]
@@ -141,4 +148,18 @@ fn an_outage_in_which_clients_may_have_waited_for_a_connection_decides_no_formul
     // They may have waited for answers.
     let one = connecting(10 * SECOND_NS, 15 * SECOND_NS);
     assert_eq!((one.may_wait_to_connect, state(&one)), (false, FormulaState::NotDecided));
+}
+
+#[test]
+fn a_short_silence_before_the_end_leaves_throughput_back() {
+    let mut run = ticked(20, |tick| match tick {
+        800..900 => (5, 0),
+        1_960..1_963 => (0, 0),
+        _ => (10, 0),
+    });
+    fault(&mut run, PAUSE, 8_000, None);
+    let one = only(&run);
+    near(one.outage_s, 0.03);
+    near(one.recovered_s, 11.63);
+    assert!(!one.recovered_open);
 }
