@@ -19,12 +19,16 @@ impl FaultDevice {
     /// writes that need a new block, while the device works. Without a file system, use the fault `full`.
     ///
     /// # Errors
-    /// Fails if the file system refuses this for another reason than a lack of room.
+    /// Fails if the file system refuses this for another reason than a lack of room. Then it has its room again.
     pub fn fill(&self) -> Result<(), FaultError> {
         let path = self.mount_point().join(FILLER);
         let Err(error) = take_room(&path);
         // The file system has refused a block, so it is full.
-        if error.kind() == io::ErrorKind::StorageFull { Ok(()) } else { Err(FaultError::at(&path)(error)) }
+        if error.kind() == io::ErrorKind::StorageFull {
+            return Ok(());
+        }
+        let _ = self.make_room();
+        Err(FaultError::at(&path)(error))
     }
 
     /// Gives back the room that [`Self::fill`] took, if it took any.

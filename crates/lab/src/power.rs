@@ -120,7 +120,13 @@ impl PoweredDisk {
 
     /// Ends all faults. An armed cut stays armed.
     pub(crate) fn mend(&self) -> Result<(), StoreError> {
-        self.control().mend().and_then(|()| self.device.make_room()).map_err(told)
+        self.control().mend().and_then(|()| self.make_room()).map_err(told)
+    }
+
+    /// Ends the lack of room. A file system that was never filled is not touched: another fault may have damaged it.
+    fn make_room(&self) -> Result<(), FaultError> {
+        let was_filled = self.fills.as_ref().is_some_and(|fills| fills.load(Ordering::SeqCst) > 0);
+        if was_filled { self.device.make_room() } else { Ok(()) }
     }
 
     /// From now on the disk acknowledges flushes immediately and does not perform them.
@@ -177,7 +183,7 @@ impl PoweredDisk {
         }
         let is_damaged = matches!(cycled, Err(FaultError::NotMountable { .. }));
         // The file that took the room may have survived.
-        let whole = cycled.and_then(|_| self.device.make_room()).and_then(|()| self.device.control().clear());
+        let whole = cycled.and_then(|_| self.make_room()).and_then(|()| self.device.control().clear());
         whole.map_err(|error| (is_damaged, told(error)))
     }
 
@@ -311,16 +317,33 @@ mod tests {
         assert!(error.what.contains(&process) && error.what.contains("has 1 open there"), "{}", error.what);
     }
 
+    fn spec() -> DiskSpec {
+        let params = [("disk", ParamValue::Text("ext4".to_owned())), ("disk_size", ParamValue::Int(32 << 20))];
+        DiskSpec::of(&Params(params.map(|(name, value)| (name.to_owned(), value)).into())).unwrap()
+    }
+
+    #[test]
+    fn a_file_system_is_touched_by_mending_only_if_it_was_filled() {
+        let run = tempfile::tempdir().unwrap();
+        let disk = PoweredDisk::start(&spec(), &run.path().join("disk"), None).unwrap();
+        let (filler, full) = (disk.mount_point().join(".plimsoll-full"), Fault::Full);
+        fs::write(&filler, "not by a fault").unwrap();
+        disk.fault(Fault::IgnoreFlushes).unwrap();
+        disk.mend().unwrap();
+        assert_eq!((filler.exists(), disk.met(full).unwrap()), (true, 0));
+        disk.fault(full).unwrap();
+        disk.mend().unwrap();
+        assert_eq!((filler.exists(), disk.met(full).unwrap()), (false, 1));
+        disk.close().unwrap();
+    }
+
     #[test]
     fn a_disk_elsewhere_goes_with_its_directory_though_the_link_was_removed() {
         let run = tempfile::tempdir().unwrap();
         fs::set_permissions(run.path(), Permissions::from_mode(0o700)).unwrap();
         let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-        let params = [("disk", ParamValue::Text("ext4".to_owned())), ("disk_size", ParamValue::Int(32 << 20))];
-        let params = Params(params.map(|(name, value)| (name.to_owned(), value)).into());
-        let spec = DiskSpec::of(&params).unwrap();
         let link = run.path().join("disk");
-        let disk = PoweredDisk::start(&spec, &link, Some(&user)).unwrap();
+        let disk = PoweredDisk::start(&spec(), &link, Some(&user)).unwrap();
         let elsewhere = fs::read_link(&link).unwrap();
         assert!(disk.mount_point().starts_with(&elsewhere));
         assert_eq!(elsewhere.metadata().unwrap().permissions().mode() & 0o777, 0o711);

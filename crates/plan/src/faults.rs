@@ -110,12 +110,14 @@ impl PlanReader<'_> {
 
     fn fault(&self, node: &PlanNode<'_>) -> Option<PlannedFault> {
         let text = self.text(node)?;
-        // Commands are read with their passwords.
-        let refused = |(what, help): (String, Option<String>)| {
-            let help = help.map(|help| without_secrets(&help));
-            self.refuse(node.span.clone(), without_secrets(&what), help)
-        };
-        PlannedFault::parse(text).map_or_else(refused, Some)
+        PlannedFault::parse(text).map_or_else(
+            |mistake| {
+                // Commands are read with their passwords. In words that are cut short a password has no end.
+                let (what, help) = PlannedFault::parse(&without_secrets(text)).err().unwrap_or(mistake);
+                self.refuse(node.span.clone(), what, help)
+            },
+            Some,
+        )
     }
 
     /// Reports the fault at `span` if the disk of `store` does not support faults.

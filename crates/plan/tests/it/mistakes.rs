@@ -224,6 +224,10 @@ fn passwords_in_commands_of_faults_are_read_and_not_shown() {
     assert_eq!(error.to_string(), "`x://u:***@h` has no meaning behind a command");
     let shown = [format!("{error:?}"), format!("{:?}", miette::Report::new(error))].concat();
     assert!(!shown.contains("hunter"), "{shown}");
+    // A message shows the beginning of a long word only.
+    let long = format!("x://u:{}@h at 2s", "hunter".repeat(15));
+    let error = read(&with(&format!("{:?}", command(&long)))).unwrap_err();
+    assert_eq!(error.to_string(), "`x://u:***@h` has no meaning behind a command");
     // Elsewhere a password is refused as before.
     for text in [
         with(&right).replace("[workload]", "title = 'x://u:hunter2@h'\n[workload]"),

@@ -105,7 +105,10 @@ impl Director<'_> {
                 directed.has_disk_fault = true;
                 let disk = self.disk()?;
                 let met_before = disk.met(nodes, *fault)?;
+                // Noted first: a healing that mends the disk meanwhile begins it again.
                 directed.on_disk.push(FaultOnDisk { ordinal, nodes, fault: *fault, met_before });
+                // To fill a slow disk takes a while, in which other faults begin and end.
+                drop(directed);
                 disk.fault(nodes, *fault)?;
             }
             FaultAction::Add => {

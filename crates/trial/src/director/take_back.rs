@@ -22,6 +22,10 @@ pub(crate) fn take_back(
     directed: &Directed,
 ) -> Result<(), TrialError> {
     let Some(servers) = store.servers() else { return Ok(()) };
+    // Private servers end with a run that the user stops. Some may be away, and no node leaves without them.
+    if context.is_stopped() && !servers.outlive() {
+        return Ok(());
+    }
     let tell = |level, text: String| {
         context.sinks.event(Some(trial.ordinal), level, EventClass::Servers, &trial.store.label, text)
     };
@@ -31,9 +35,7 @@ pub(crate) fn take_back(
             Err(error) => tell(Level::Warning, format!("node {} could not be removed: {error}", number + 1))?,
         }
     }
-    // Private servers end with a run that the user stops.
-    let go_on = servers.outlive() || !context.is_stopped();
-    let changed = directed.programs.iter().filter(|(number, _)| go_on && !directed.added.contains(number));
+    let changed = directed.programs.iter().filter(|(number, _)| !directed.added.contains(number));
     for (number, former) in changed {
         let node = number + 1;
         match servers.restart_with(Nodes::One(*number), former) {
