@@ -10,7 +10,7 @@ pub const REPEAT: &str = "repeat";
 
 /// Label of a load step's trial: its number in the search, from 1.
 pub const LOAD_STEP: &str = "load_step";
-/// That label in earlier recordings.
+/// Label of it in earlier recordings.
 const EARLIER_LOAD_STEP: &str = "rung";
 
 /// A trial's name in tables and sentences: `sqlite · index=keyindex`.
