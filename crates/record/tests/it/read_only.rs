@@ -33,6 +33,8 @@ fn a_killed_recording_is_read_where_nothing_can_be_written() {
         }
         let output = with_own_mounts(READ, place.path());
         let words = String::from_utf8_lossy(&output.stdout);
-        assert!(words.starts_with("state: Unfinished\nslices: 1"), "{words}");
+        let slices = words.strip_prefix("state: Unfinished\nslices: ").and_then(|rest| rest.split(',').next());
+        // More may have been committed before the kill.
+        assert!(slices.is_some_and(|slices| slices.parse().is_ok_and(|slices: u32| slices >= 10)), "{words}");
     }
 }
