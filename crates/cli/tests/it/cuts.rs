@@ -40,6 +40,12 @@ fn outage_without_a_link_s() -> f64 {
 
 #[test]
 fn a_minority_that_is_cut_does_not_stop_a_cluster_and_a_majority_does_until_it_is_healed() {
+    // A node that is back may cause an election, and on a busy machine several, but not each time.
+    once_below(3.0, outage_without_a_minority_s);
+}
+
+/// Cuts a minority of a cluster from the others, and then its majority. Returns the first outage in seconds.
+fn outage_without_a_minority_s() -> f64 {
     let place = Place::new();
     let drive =
         ["drive", "kv", "--set", "records=200", "--on", "etcd", "--nodes", "3", "--clients", "6", "--for", "24s"];
@@ -51,10 +57,9 @@ fn a_minority_that_is_cut_does_not_stop_a_cluster_and_a_majority_does_until_it_i
     let [minority, majority] = &found[..] else { panic!("{found:?}") };
     assert!(minority["subject"].as_str().unwrap().ends_with(", a minority"), "{found:?}");
     assert!(majority["subject"].as_str().unwrap().ends_with(", the majority"), "{found:?}");
-    // A node that is back may cause an election, which is over before the next fault. Without a leader no node answers
-    // until healing. While a minority is away the others keep their leader.
-    let (minority_s, majority_s) = (seconds(minority, "outage_s"), seconds(majority, "outage_s"));
-    assert!(majority_s >= 3.5 && minority_s < majority_s, "{found:?}");
+    // Without a leader no node answers until healing. While a minority is away the others keep their leader.
+    assert!(seconds(majority, "outage_s") >= 3.5, "{found:?}");
+    seconds(minority, "outage_s")
 }
 
 #[test]

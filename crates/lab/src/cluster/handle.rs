@@ -15,6 +15,9 @@ use crate::PrivilegedFault;
 use crate::hosts::{NamespaceGuard, Network};
 use crate::private_server::PrivateServer;
 
+/// Wait for a server that another thread asks for its state, too, which takes no longer. Starts and stops do.
+const STATE_BOUND: Duration = Duration::from_millis(100);
+
 impl ClusterHandle {
     /// Returns the handle reduced to operations on servers.
     pub fn servers(&self) -> Arc<dyn Servers> {
@@ -142,16 +145,20 @@ impl ClusterHandle {
         self.0.clock_of(number)
     }
 
-    /// Returns the current state of a node's server; `None` while an operation on it is in progress.
+    /// Returns the current state of a node's server; `None` if an operation on it lasts for 0.1 s more.
     ///
     /// # Errors
     /// `Usage` if there is no such node.
     pub fn server_state(&self, number: usize) -> Result<Option<ServerState>, StoreError> {
         let made = self.0.find(number)?;
-        let mut server = match made.server.try_lock() {
-            Ok(server) => server,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(None),
+        let until = Instant::now() + STATE_BOUND;
+        let mut server = loop {
+            match made.server.try_lock() {
+                Ok(server) => break server,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return Ok(None),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
         };
         let (ended, pid, hangs, clock) = (server.ended(), server.pid(), server.hangs(), server.clock());
         Ok(Some(ServerState { ended, pid, hangs, clock }))
