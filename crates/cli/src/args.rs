@@ -21,7 +21,7 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, Parser, Subcommand, ValueEnum};
 
 pub use ask::{AskArgs, Question};
 pub use compare::{CompareArgs, CompareFormat};
@@ -46,6 +46,30 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = option_env!("PLIMSOLL_COMMIT").map_or_else(|| "not a release".to_owned(), |of| format!("commit {of}"));
     format!("{} ({commit}, recording format {})", env!("CARGO_PKG_VERSION"), plimsoll_record::schema::FORMAT)
 });
+
+/// Returns a command with the help after its options, and after those of its subcommands, in whole paragraphs, which then
+/// fill lines of each width.
+pub fn with_paragraphs(command: Command) -> Command {
+    let command = match command.get_after_help().map(|help| paragraphs(&help.to_string())) {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    command.mut_subcommands(with_paragraphs)
+}
+
+/// Returns `text` with each paragraph in a single line. Lines that begin with a blank are examples and stay.
+fn paragraphs(text: &str) -> String {
+    let mut joined = String::new();
+    let is_prose = |line: &str| line.starts_with(|first: char| !first.is_whitespace());
+    let mut continues = false;
+    for line in text.lines() {
+        let separator = if continues && is_prose(line) { " " } else { "\n" };
+        joined += if joined.is_empty() { "" } else { separator };
+        joined += line;
+        continues = is_prose(line);
+    }
+    joined
+}
 
 /// Finds how much load a data store can safely carry.
 #[derive(Debug, Parser)]
@@ -352,4 +376,16 @@ pub enum Listed {
     /// Samplers.
     #[value(alias = "sampler")]
     Samplers,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_paragraph_are_joined_and_examples_stay() {
+        let text = "Examples:\n  plimsoll run coupons\n  plimsoll runs\n\nTwo lines\nof a paragraph.\n\nAnother.";
+        let joined = "Examples:\n  plimsoll run coupons\n  plimsoll runs\n\nTwo lines of a paragraph.\n\nAnother.";
+        assert_eq!(paragraphs(text), joined);
+    }
 }

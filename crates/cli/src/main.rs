@@ -44,7 +44,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use plimsoll_core::catalogue::{LAB, LabEntry};
 use plimsoll_core::{Catalogue, shown};
 use plimsoll_trial::{TrialError, io_error};
@@ -78,29 +78,32 @@ fn main() -> ExitCode {
         say(&format!("warning: a password in a URL can be seen by other users; use {places}"));
     }
     interrupt::handle_signals();
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
-        Err(mut error) => {
-            if let Some(refused) = habit(&catalogue, &error, &arguments).or_else(|| next_step(&error, &arguments)) {
-                say(&plimsoll_plan::without_secrets(&error::text(&refused)));
-                return ExitCode::from(error::code(refused.kind));
+    let mut command = args::with_paragraphs(Cli::command());
+    let matches = command.try_get_matches_from_mut(&arguments);
+    let cli =
+        match matches.and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))) {
+            Ok(cli) => cli,
+            Err(mut error) => {
+                if let Some(refused) = habit(&catalogue, &error, &arguments).or_else(|| next_step(&error, &arguments)) {
+                    say(&plimsoll_plan::without_secrets(&error::text(&refused)));
+                    return ExitCode::from(error::code(refused.kind));
+                }
+                // The hint that a value may stand behind `--` does not help: no value begins with a dash.
+                error.remove(clap::error::ContextKind::Suggested);
+                let text = error.to_string();
+                match shown::lines(plimsoll_plan::without_secrets(&text)) {
+                    // It repeats an argument that holds a password, is very long or drives the terminal.
+                    shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
+                    // Help and version are output like any other.
+                    _ if !error.use_stderr() => match error.print().or_else(unless_closed) {
+                        Ok(()) => {}
+                        Err(error) => return failed(&io_error("standard output", &error)),
+                    },
+                    _ => drop(error.print()),
+                }
+                return ExitCode::from(error.exit_code() as u8);
             }
-            // The hint that a value may stand behind `--` does not help: no value begins with a dash.
-            error.remove(clap::error::ContextKind::Suggested);
-            let text = error.to_string();
-            match shown::lines(plimsoll_plan::without_secrets(&text)) {
-                // It repeats an argument that holds a password, is very long or drives the terminal.
-                shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
-                // Help and version are output like any other.
-                _ if !error.use_stderr() => match error.print().or_else(unless_closed) {
-                    Ok(()) => {}
-                    Err(error) => return failed(&io_error("standard output", &error)),
-                },
-                _ => drop(error.print()),
-            }
-            return ExitCode::from(error.exit_code() as u8);
-        }
-    };
+        };
     match run(&catalogue, cli.verb) {
         Ok(code) => ExitCode::from(code),
         Err(error) => failed(&error),
