@@ -326,7 +326,7 @@ impl<'a> Director<'a> {
         let servers = self.servers()?;
         let ended = |error: &TrialError| error.kind != StoreErrorKind::Unreachable;
         self.directed().ended = servers.check(Nodes::All).err().filter(ended);
-        (self.tell)(Told::Note("faults are healed: waiting until the servers are whole".to_owned()))?;
+        (self.tell)(Told::Note("faults are healed: waiting until the servers are one cluster again".to_owned()))?;
         self.start(Nodes::All, |servers| {
             servers.rejoin()?;
             servers.start(Nodes::All)

@@ -48,6 +48,8 @@ pub(super) struct Noted {
     /// Longer time that replacing a node takes, and the node that is away meanwhile.
     pub(super) replaced_in: Duration,
     pub(super) away: Mutex<Option<usize>>,
+    /// Number of the primary that the last promotion killed, until it is started.
+    pub(super) killed: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
     /// Times in ms in which no node is the primary.
@@ -123,7 +125,10 @@ impl Servers for Noted {
         Vec::new()
     }
 
-    fn check(&self, _: Nodes) -> Result<(), StoreError> {
+    fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
+        if self.killed.lock().unwrap().is_some_and(|number| nodes.has(number)) {
+            return Err(StoreError::new(StoreErrorKind::Unreachable, "the server is stopped"));
+        }
         if self.has_died { Err(StoreError::broken("it was ended by signal 9")) } else { Ok(()) }
     }
 
@@ -136,6 +141,7 @@ impl Servers for Noted {
     }
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.killed.lock().unwrap().take_if(|number| nodes.has(*number));
         self.note("start", nodes)
     }
 
@@ -208,7 +214,8 @@ impl Servers for Noted {
     }
 
     fn promote(&self, number: usize) -> Result<Span, StoreError> {
-        *self.promoted.lock().unwrap() = Some(number);
+        let former = self.promoted.lock().unwrap().replace(number);
+        *self.killed.lock().unwrap() = Some(former.unwrap_or(1));
         self.note("promote", Nodes::One(number))
     }
 

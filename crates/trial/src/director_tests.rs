@@ -384,6 +384,22 @@ fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
 }
 
 #[test]
+fn a_former_primary_that_was_cut_off_or_paused_starts_at_the_healing() {
+    for (fault, healing) in
+        [("cut", ["cut 2", "promote 1", "link 2"]), ("pause", ["pause 2", "promote 1", "resume 2"])]
+    {
+        let primary = format!("{fault} primary at 100ms for 500ms");
+        let done = Directing::until_healed(Noted::default(), &[&primary, "promote replica at 300ms"], Some(2_000), 2);
+        assert_eq!(done.names(), [&healing[..], &["start 2", "start all"]].concat());
+        assert!(done.directed.failed.is_none(), "{:?}", done.directed.failed);
+    }
+    // A fault of its server starts it at a time of its own.
+    let faults = ["cut node 2 at 100ms for 500ms", "kill node 2 at 200ms for 1s", "promote node 3 at 300ms"];
+    let done = Directing::until_healed(Noted::default(), &faults, Some(2_000), 3);
+    assert_eq!(done.names(), ["cut 2", "kill 2", "promote 3", "link 2", "start 2", "start all"]);
+}
+
+#[test]
 fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
     let done = Directing::until_healed(Noted::default(), &["restart node 1 at 0s every 1s"], Some(5_000), 5);
     let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).count();

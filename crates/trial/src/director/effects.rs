@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
+use plimsoll_core::{
+    ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span, StoreError, StoreErrorKind,
+};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -182,25 +184,23 @@ impl Director<'_> {
     pub(super) fn heal(&self, what: &FaultAction, nodes: Nodes, begun: &Begun, ordinal: u32) -> Result<(), TrialError> {
         self.begin_fine();
         match what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) => {
-                let _changing = self.change(nodes);
-                self.start(nodes, |servers| servers.start(nodes))?;
-                self.servers_are_new()
-            }
+            FaultAction::Kill(_) | FaultAction::Stop(_) => self.start_again(nodes),
             FaultAction::Pause(_) | FaultAction::Hang(_) => {
                 let resumed = self.servers()?.resume(nodes).map(drop);
                 // A promotion may have killed it meanwhile.
-                if nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
-                    return resumed;
+                match nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
+                    true => resumed,
+                    false => self.start_again(nodes),
                 }
-                let _changing = self.change(nodes);
-                self.start(nodes, |servers| servers.start(nodes))?;
-                self.servers_are_new()
             }
-            FaultAction::Link(..) => {
+            FaultAction::Link(_, link) => {
                 let servers = self.servers()?;
                 let set = |nodes, link: &Link| servers.set_link(nodes, *link).map(drop);
-                self.set_back_when_there(nodes, &begun.links, set)
+                self.set_back_when_there(nodes, &begun.links, set)?;
+                match link.is_cut() && self.is_killed_by_promotion(nodes)? {
+                    true => self.start_again(nodes),
+                    false => Ok(()),
+                }
             }
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
@@ -235,6 +235,20 @@ impl Director<'_> {
                 self.end_disturbance(ordinal)
             }
         }
+    }
+
+    /// Starts nodes, and notes that the servers are new.
+    fn start_again(&self, nodes: Nodes) -> Result<(), TrialError> {
+        let _changing = self.change(nodes);
+        self.start(nodes, |servers| servers.start(nodes))?;
+        self.servers_are_new()
+    }
+
+    /// Returns true if a promotion has killed this node, as the former primary, and no other fault will start it.
+    fn is_killed_by_promotion(&self, nodes: Nodes) -> Result<bool, TrialError> {
+        let is_stopped = |error: StoreError| error.kind == StoreErrorKind::Unreachable;
+        let is_free = nodes != Nodes::All && !self.directed().is_server_held(nodes);
+        Ok(is_free && self.servers()?.check(nodes).is_err_and(is_stopped))
     }
 
     /// Fails if this is a fault of disks that no request has met, before it is healed. After the user's stop it need not

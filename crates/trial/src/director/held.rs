@@ -52,6 +52,11 @@ impl Directed {
         let parts = if series.is_some() { parts(&one.fault.what, chosen) } else { BTreeSet::new() };
         self.held.iter().any(|(part, other)| *other == series && parts.contains(part))
     }
+
+    /// Returns true if a fault holds the server of one of these nodes.
+    pub(super) fn is_server_held(&self, nodes: Nodes) -> bool {
+        self.held.iter().any(|((thing, number), _)| *thing == "server" && nodes.has(*number))
+    }
 }
 
 impl Director<'_> {
