@@ -18,7 +18,7 @@ use plimsoll_drive::{Clock, Entered, Timer};
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
-use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, SKIPPED};
+use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::attached::ServersInUse;
@@ -462,7 +462,8 @@ impl<'a> Director<'a> {
 
     /// Records that a repeat was skipped because no node had its role. Keeps the error: all repeats may be skipped.
     fn skip(&self, fault: &PlannedFault, span: FaultSpan, why: &str, error: &TrialError) {
-        let span = FaultSpan { healed_ns: Some(span.begun_ns), error: Some(format!("{SKIPPED}{why}")), ..span };
+        let detail = FaultDetail { is_skipped: true, ..span.detail };
+        let span = FaultSpan { healed_ns: Some(span.begun_ns), error: Some(why.to_owned()), detail, ..span };
         let error = TrialError { what: format!("{fault}: {}", error.what), ..error.clone() };
         self.directed().skipped.push((fault.name().to_owned(), error));
         self.record(&span).unwrap_or_else(|error| self.directed().fail(error));
