@@ -30,6 +30,8 @@ const SCHEDULER_ENDING: Duration = Duration::from_secs(30);
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Place of the hierarchies of control groups.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+/// System V segments of this machine (proc_sysvipc(5)).
+const SEGMENTS: &str = "/proc/sysvipc/shm";
 /// Exit code of a test that left something behind.
 const LEFT: u8 = 99;
 
@@ -277,6 +279,15 @@ fn control_groups(directory: &Path) -> Vec<PathBuf> {
     groups.map(|entry| entry.path()).flat_map(with_those_below).collect()
 }
 
+/// Returns the System V segments in `table` that no process is attached to.
+fn unattached(table: &str) -> Vec<String> {
+    let segment = |line: &str| match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [_, id, _, _, maker, _, "0", ..] => Some(format!("System V segment {id} of process {maker}")),
+        _ => None,
+    };
+    table.lines().filter_map(segment).collect()
+}
+
 /// Mounts, loop devices, networks, control groups, shared memory, files and processes of this machine that tests may leave.
 pub struct Snapshot {
     target: PathBuf,
@@ -300,6 +311,7 @@ impl Snapshot {
         let all = all.chain(networks.map(|path| format!("network {}", path.display())));
         let groups = control_groups(Path::new(CONTROL_GROUPS)).into_iter();
         let all = all.chain(groups.map(|path| format!("control group {}", path.display())));
+        let all = all.chain(unattached(&fs::read_to_string(SEGMENTS).unwrap_or_default()));
         let all = all.chain(files.map(|path| format!("file {}", path.display()))).collect();
         Self { target: target.to_owned(), all }
     }
@@ -424,6 +436,21 @@ mod tests {
         fs::write(hierarchies.path().join("cpu/plimsoll.procs"), "").unwrap();
         let found: BTreeSet<PathBuf> = control_groups(hierarchies.path()).into_iter().collect();
         assert_eq!(found, BTreeSet::from(of_server));
+    }
+
+    #[test]
+    fn shared_memory_is_left_as_long_as_no_process_is_attached_to_it() {
+        let table =
+            "key shmid perms size cpid lpid nattch uid\n 16 491568 600 56 19910 32257 0 101\n 17 9 600 56 5 6 1 101\n";
+        assert_eq!(unattached(table), ["System V segment 491568 of process 19910"]);
+        let made = Command::new("ipcmk").args(["--shmem", "64"]).output().unwrap();
+        let made = String::from_utf8(made.stdout).unwrap();
+        let id = made.trim().rsplit(' ').next().unwrap();
+        let beginning = format!("System V segment {id} of process ");
+        let is_seen = || Snapshot::take(Path::new("/nowhere")).all.iter().any(|left| left.starts_with(&beginning));
+        let seen = is_seen();
+        assert!(Command::new("ipcrm").args(["--shmem-id", id]).status().unwrap().success());
+        assert!(seen && !is_seen(), "{made}");
     }
 
     #[test]

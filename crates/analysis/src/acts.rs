@@ -25,7 +25,7 @@ fn acts(run: &Run) -> Vec<Act> {
         until_ns: event.until_ns,
         name: event.text.clone(),
     });
-    let faults = run.faults().filter(|span| !span.is_skipped()).map(|span| Act {
+    let faults = run.faults().filter(|span| !span.detail.is_skipped).map(|span| Act {
         trial: Some(span.trial),
         from_ns: span.begun_ns,
         until_ns: span.healed_ns.unwrap_or_else(|| phase_end_ns(run, span)).max(span.begun_ns),

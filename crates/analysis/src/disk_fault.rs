@@ -30,8 +30,9 @@ fn words(spans: &[&FaultSpan]) -> Vec<String> {
 }
 
 fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
-    let is_its =
-        |span: &&FaultSpan| span.kind == FaultKind::Disk && span.trial == trial.header.ordinal && !span.is_skipped();
+    let is_its = |span: &&FaultSpan| {
+        span.kind == FaultKind::Disk && span.trial == trial.header.ordinal && !span.detail.is_skipped
+    };
     let spans: Vec<&FaultSpan> = trial.faults.iter().filter(is_its).collect();
     let from_ns = spans.first()?.begun_ns;
     // Operations of a load are others, and its phase was over by then.

@@ -86,7 +86,7 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
 
 fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
-    let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
+    let of_phase = facts.trial.faults.iter().filter(|span| span.phase == phase && !span.detail.is_skipped);
     let spans: Vec<&FaultSpan> = of_phase.collect();
     let Some(first_ns) = facts.first_fault_ns() else { return Vec::new() };
     let course = Course::of(facts, first_ns);
@@ -123,7 +123,7 @@ fn skipped(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
         is_to_end: false,
         ..one(facts, &[], (span.begun_ns, None), span, None)
     };
-    let spans = facts.trial.faults.iter().filter(|span| span.phase == phase && span.is_skipped());
+    let spans = facts.trial.faults.iter().filter(|span| span.phase == phase && span.detail.is_skipped);
     spans.map(view).collect()
 }
 
@@ -195,7 +195,7 @@ fn one(
         taken_s: span.taken_ns.map(since_s),
         healed_s: span.healed_ns.map(since_s),
         error: span.error.clone(),
-        is_skipped: span.is_skipped(),
+        is_skipped: span.detail.is_skipped,
         observed_s: since_s(planned_end_ns),
         left_s,
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
@@ -321,7 +321,7 @@ pub fn sentence(view: &FaultView) -> String {
         head += &format!(", {} later than planned", number::seconds(late_s));
     }
     let error = match (&view.error, view.taken_s) {
-        (Some(error), _) if view.is_skipped => return format!("{head} was {error}"),
+        (Some(error), _) if view.is_skipped => return format!("{head} was skipped: {error}"),
         (Some(error), None) => return format!("{head} failed: {error}"),
         (Some(error), Some(_)) if view.healed_s.is_none() => format!("; it was not healed: {error}"),
         (Some(error), Some(_)) => format!("; {error}"),
@@ -441,7 +441,7 @@ pub fn healing_before(facts: &PhaseFacts<'_>, at_s: f64) -> Option<String> {
 /// Returns true if a fault of the trial was in effect in this time, or ended shortly before it.
 pub fn is_near(facts: &PhaseFacts<'_>, (from_ns, to_ns): (u64, u64)) -> bool {
     let is_over = |span: &FaultSpan| ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS < from_ns);
-    facts.trial.faults.iter().any(|span| span.begun_ns <= to_ns && !span.is_skipped() && !is_over(span))
+    facts.trial.faults.iter().any(|span| span.begun_ns <= to_ns && !span.detail.is_skipped && !is_over(span))
 }
 
 /// Effects of faults for which a driven phase is not judged. Goals judge them all the same.

@@ -80,7 +80,7 @@ pub fn of_phases(run: &Run, phases: &[&PhaseFacts<'_>]) -> Vec<(GoalKind, String
 }
 
 fn wanted(goal: &Goal) -> String {
-    let limit = number::with_unit(goal.limit, &goal.unit);
+    let limit = number::limit(goal.limit, &goal.unit);
     match goal.what {
         GoalKind::Rate => format!("≥ {limit}"),
         _ if goal.limit == 0.0 => limit,
@@ -329,7 +329,7 @@ fn judge(goal: &Goal, place: String, measured: Measured) -> GoalTrial {
             GoalTrial {
                 place,
                 got: Some(quantity.value),
-                got_text: number::with_unit(quantity.value, &goal.unit),
+                got_text: number::beside_limit(quantity.value, goal.limit, &goal.unit),
                 late: None,
                 n: quantity.n,
                 state: if holds { GoalState::Held } else { GoalState::Missed },

@@ -270,7 +270,7 @@ impl LivePhase {
         let slice_s = self.newest.back().map_or(0.0, |row| row.end_s - row.start_s);
         let is_in_effect = |span: &&FaultSpan| {
             let until_s = span.healed_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9 + AFTERMATH * slice_s);
-            (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s && !span.is_skipped()
+            (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s && !span.detail.is_skipped
         };
         let faults = self.faults.iter().filter(is_in_effect);
         let faults: Vec<String> = faults.map(|span| span.with_subject(", ")).collect();

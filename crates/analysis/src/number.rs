@@ -1,14 +1,24 @@
 //! Numbers as text: the same in sentences, tables and labels.
 //!
 //! Three significant digits for what was measured, all digits for what was counted, thousands separated by
-//! commas, and always the unit.
+//! commas, and always the unit. A value beside a limit has as many digits as tell both apart.
 
 pub use plimsoll_core::shown::count;
 use plimsoll_core::shown::grouped;
 use plimsoll_core::{TICK_NS, Utc};
 
+/// Significant digits of a measured value.
+const DIGITS: i32 = 3;
+/// Most significant digits of a limit, and of a value beside it. Further ones are errors of calculations.
+const DIGITS_MAX: i32 = 12;
+
 /// Three significant digits, never an exponent: `0.00123`, `1.38`, `12.3`, `1,230`.
 pub fn significant(value: f64) -> String {
+    with_digits(value, DIGITS)
+}
+
+/// Formats a value with so many significant digits, never with an exponent.
+fn with_digits(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return "–".to_string();
     }
@@ -19,15 +29,15 @@ pub fn significant(value: f64) -> String {
     let size = value.abs();
     let mut exponent = size.log10().floor() as i32;
     // 9.996 is 10.0 in three digits.
-    if size / 10f64.powi(exponent) >= 9.995 {
+    if size / 10f64.powi(exponent) >= 10.0 - 0.5 * 10f64.powi(1 - digits) {
         exponent += 1;
     }
     if exponent < -9 {
         return format!("{sign}<0.000000001");
     }
-    let decimals = usize::try_from(2 - exponent).unwrap_or(0);
-    let text = if exponent > 2 {
-        let step = 10f64.powi(exponent - 2);
+    let decimals = usize::try_from(digits - 1 - exponent).unwrap_or(0);
+    let text = if exponent >= digits {
+        let step = 10f64.powi(exponent - (digits - 1));
         format!("{:.0}", (size / step).round() * step)
     } else {
         format!("{size:.decimals$}")
@@ -58,8 +68,12 @@ fn time_unit(value: f64) -> (&'static str, f64) {
 
 /// Formats a measured time in the unit that suits `largest` seconds: `0.412 s` beside 495 s.
 pub fn seconds_beside(value: f64, largest: f64) -> String {
+    time(value, largest, DIGITS)
+}
+
+fn time(value: f64, largest: f64, digits: i32) -> String {
     let (unit, of_it) = time_unit(largest);
-    format!("{} {unit}", significant(value * of_it))
+    format!("{} {unit}", with_digits(value * of_it, digits))
 }
 
 /// Formats a published time, with all digits, in the unit that suits `largest` seconds: `54 ms` of 0.054 s.
@@ -88,20 +102,42 @@ pub fn bytes(value: f64) -> String {
 
 /// A value in its unit, as the recording writes units.
 pub fn with_unit(value: f64, unit: &str) -> String {
+    in_unit(value, unit, DIGITS)
+}
+
+/// Formats a limit in its unit, with all of its digits and three at least: `20.0 ms`, `1,234/s`.
+pub fn limit(value: f64, unit: &str) -> String {
+    let is_whole = |digits: &i32| {
+        let rounded = format!("{value:.0$e}", usize::try_from(digits - 1).unwrap_or(0)).parse().unwrap_or(value);
+        (value - rounded).abs() <= value.abs() * 10f64.powi(-DIGITS_MAX)
+    };
+    in_unit(value, unit, (DIGITS..DIGITS_MAX).find(is_whole).unwrap_or(DIGITS_MAX))
+}
+
+/// Formats a measured value in its unit, with as many digits as tell it from a limit that it is not equal to: `100.4 ms`
+/// beside 100 ms.
+pub fn beside_limit(value: f64, bound: f64, unit: &str) -> String {
+    let is_apart = |digits: &i32| in_unit(value, unit, *digits) != in_unit(bound, unit, *digits);
+    (DIGITS..=DIGITS_MAX).find(is_apart).map_or_else(|| limit(value, unit), |digits| in_unit(value, unit, digits))
+}
+
+/// Formats a value in its unit with so many significant digits; sizes have three.
+fn in_unit(value: f64, unit: &str, digits: i32) -> String {
+    let time = |seconds: f64| time(seconds, seconds, digits);
     match unit {
-        "s" => seconds(value),
-        "ms" => seconds(value / 1e3),
-        "µs" | "us" => seconds(value / 1e6),
-        "ns" => seconds(value / 1e9),
+        "s" => time(value),
+        "ms" => time(value / 1e3),
+        "µs" | "us" => time(value / 1e6),
+        "ns" => time(value / 1e9),
         "B" => bytes(value),
         "B/s" => format!("{}/s", bytes(value)),
-        "1/s" => format!("{}/s", significant(value)),
+        "1/s" => format!("{}/s", with_digits(value, digits)),
         "" if value.fract() == 0.0 && value.abs() < 9e15 => {
             let sign = if value < 0.0 { "−" } else { "" };
             format!("{sign}{}", count(value.abs() as u64))
         }
-        "" => significant(value),
-        unit => format!("{} {unit}", significant(value)),
+        "" => with_digits(value, digits),
+        unit => format!("{} {unit}", with_digits(value, digits)),
     }
 }
 
@@ -205,6 +241,28 @@ mod tests {
         assert_eq!(exact(1300.0, "1/s"), "1,300/s");
         assert_eq!(["flushes", "log_checkpoints", "sync"].map(singular), ["flush", "log checkpoint", "sync"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn a_value_beside_a_limit_has_as_many_digits_as_tell_it_from_that() {
+        for (value, bound, unit, texts) in [
+            (100.4e6, 100e6, "ns", ["100.4 ms", "100 ms"]),
+            (99.96e6, 100e6, "ns", ["99.96 ms", "100 ms"]),
+            (100_007_935.0, 100e6, "ns", ["100.01 ms", "100 ms"]),
+            (100e6, 100e6, "ns", ["100 ms", "100 ms"]),
+            (48e6, 20e6, "ns", ["48.0 ms", "20.0 ms"]),
+            (100.2e6, 100.4e6, "ns", ["100.2 ms", "100.4 ms"]),
+            (100.4e6, 100.4e6, "ns", ["100.4 ms", "100.4 ms"]),
+            (999.7e6, 1e9, "ns", ["0.9997 s", "1.00 s"]),
+            (10_004e6, 10e9, "ns", ["10.004 s", "10.0 s"]),
+            (33.3 * 1e6, 33.3 * 1e6, "ns", ["33.3 ms", "33.3 ms"]),
+            (12_340.0, 12_345.0, "1/s", ["12,340/s", "12,345/s"]),
+            (0.100_04, 0.1, "%", ["0.10004 %", "0.100 %"]),
+            (1_001.0, 1_000.0, "", ["1,001", "1,000"]),
+            (0.0, 0.0, "ns", ["0 s", "0 s"]),
+        ] {
+            assert_eq!([beside_limit(value, bound, unit), limit(bound, unit)], texts, "{value} beside {bound}");
+        }
     }
 
     #[test]

@@ -219,8 +219,13 @@ pub fn at(outage: &OutageView) -> String {
 
 /// Describes an outage: its length, its start, and what was done then or shortly before.
 pub fn words(outage: &OutageView) -> String {
+    words_of(outage, &number::seconds(outage.seconds))
+}
+
+/// Describes an outage of this `length` in words, as [`words`] does.
+pub fn words_of(outage: &OutageView, length: &str) -> String {
     let more = if outage.open { "more than " } else { "" };
-    let span = format!("{more}{} {}", number::seconds(outage.seconds), at(outage));
+    let span = format!("{more}{length} {}", at(outage));
     match outage.with.as_slice() {
         [] => span,
         with => format!("{span}, around then: {}", number::list(with)),

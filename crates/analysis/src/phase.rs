@@ -319,7 +319,7 @@ impl<'a> PhaseFacts<'a> {
     /// Returns the beginning of the first fault of the phase, without skipped repeats; `None` without any.
     pub fn first_fault_ns(&self) -> Option<u64> {
         let phase = self.phase.header.ordinal;
-        let of_phase = self.trial.faults.iter().filter(|span| span.phase == phase && !span.is_skipped());
+        let of_phase = self.trial.faults.iter().filter(|span| span.phase == phase && !span.detail.is_skipped);
         of_phase.map(|span| span.begun_ns).min()
     }
 

@@ -182,7 +182,7 @@ fn of_point(run: &Run, point: &DrivenPoint<'_, '_>, all: &[DrivenPoint<'_, '_>])
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
     let measured = measured(run, point, &point.repeats, place.join(", "));
-    let mut summary = told(measured, lacked(trials_of(&point.repeats)));
+    let mut summary = told(run, measured, lacked(trials_of(&point.repeats)));
     if share_trials(&[point], all) {
         of_all_phases(&mut summary, &OF_TRIAL);
     }
@@ -306,7 +306,7 @@ fn best(run: &Run, of: &[&DrivenPoint<'_, '_>], all: &[DrivenPoint<'_, '_>]) -> 
             name => format!("{name}, {}", point.phase()),
         };
     }
-    let mut summary = told(measured, lacked(trials_of(&judged)));
+    let mut summary = told(run, measured, lacked(trials_of(&judged)));
     // The place is a phase without faults, which may have had none of them.
     if is_mixed {
         of_all_phases(&mut summary, &["errors"]);
@@ -337,7 +337,7 @@ fn undriven(run: &Run, phases: &[PhaseFacts<'_>], several: bool) -> Option<Summa
     let place = if several { name::trial(&trial.header) } else { String::new() };
     let (lost, wrong) = (lost([trial].into_iter()), wrong(run, [trial].into_iter()));
     let summary = SummaryView { place, lost, wrong, parts, ..SummaryView::default() };
-    Some(told(summary, lacked([trial].into_iter())))
+    Some(told(run, summary, lacked([trial].into_iter())))
 }
 
 fn part(name: &str, value: String) -> SummaryPart {
@@ -397,7 +397,7 @@ fn of_store(run: &Run, label: &str, percentile: impl Fn(&str) -> Option<u64>, ow
         wrong: wrong(run, trials()),
         ..own
     };
-    told(summary, lacked(trials()))
+    told(run, summary, lacked(trials()))
 }
 
 /// Returns the longest of these outages, of equal ones one that had not ended.
@@ -432,11 +432,17 @@ fn wrong<'t>(run: &Run, trials: impl Iterator<Item = &'t Trial>) -> Option<u64> 
     trials.filter_map(|trial| goal::wrong_of(run, trial)).reduce(|all, one| all + one)
 }
 
+/// Formats a value of all operations, told from the limit of a goal on it.
+fn beside_goal(run: &Run, name: &str, value: f64, unit: &str) -> String {
+    let goal = run.header.goals.iter().find(|goal| goal.of.is_none() && goal.what.name() == name);
+    goal.map_or_else(|| number::with_unit(value, unit), |goal| number::beside_limit(value, goal.limit, unit))
+}
+
 /// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like
 /// a mistake.
-fn percentiles(all: &[PercentileView], late: bool) -> Vec<(String, String)> {
-    let known = |ns: u64| number::marked(number::nanoseconds(ns), late);
-    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), known);
+fn percentiles(run: &Run, all: &[PercentileView], late: bool) -> Vec<(String, String)> {
+    let known = |name: &str, ns: u64| number::marked(beside_goal(run, name, ns as f64, "ns"), late);
+    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), |ns| known(&one.name, ns));
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
     match all {
         [first, rest @ ..] if first.ns.is_some() && rest.iter().all(|one| value(one) == value(first)) => {
@@ -448,7 +454,7 @@ fn percentiles(all: &[PercentileView], late: bool) -> Vec<(String, String)> {
 
 /// `summary` with what it is in words. What was not known is left out. Answers that `lacked` records contradict that
 /// nothing was lost, although the ledger found everything in the end.
-fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
+fn told(run: &Run, mut summary: SummaryView, lacked: bool) -> SummaryView {
     let late = |text: String| number::marked(text, summary.late);
     let part = |name: &str, value: String, text: String, bad: bool| SummaryPart {
         name: name.to_string(),
@@ -459,22 +465,23 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     };
     let mut parts = std::mem::take(&mut summary.parts);
     if let Some(rate) = summary.rate_per_s {
-        let value = late(number::significant(rate));
-        let text = late(format!("{} {}", number::significant(rate), summary.unit));
-        parts.push(part(&summary.unit, value, text, false));
+        let text = beside_goal(run, &GoalKind::Rate.name(), rate, &summary.unit);
+        let value = text.strip_suffix(summary.unit.as_str()).unwrap_or(&text).trim_end().to_owned();
+        parts.push(part(&summary.unit, late(value), late(text), false));
     }
-    let times = percentiles(&summary.percentiles, summary.late);
+    let times = percentiles(run, &summary.percentiles, summary.late);
     parts.extend(times.into_iter().map(|(name, value)| {
         let text = format!("{name} {value}");
         part(&name, value, text, false)
     }));
     if let Some(one) = &summary.outage {
-        let text = format!("no answer for {}", outage::words(one));
-        let value = number::lower_bound(number::seconds(one.seconds), one.open);
+        let length = beside_goal(run, &GoalKind::Outage.name(), one.seconds * 1e9, "ns");
+        let text = format!("no answer for {}", outage::words_of(one, &length));
+        let value = number::lower_bound(length, one.open);
         let silence = part(NO_ANSWER, value, text, true);
         parts.push(SummaryPart { at: outage::at(one), meanwhile: number::list(&one.with), ..silence });
     }
-    let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
+    let percent = || summary.error_percent.map(|percent| beside_goal(run, &GoalKind::Errors.name(), percent, "%"));
     match summary.errors {
         Some(0) => parts.push(part("errors", "0".to_string(), "0 errors".to_string(), false)),
         Some(n) => {

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use plimsoll_core::Outcome;
 use plimsoll_core::sampler::{HALT_POLL_NS, HALTPOLL, IDLE_DRIVER};
-use plimsoll_record::data::{PhaseKind, Run, SKIPPED, Sample, Series, Trial};
+use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
 
 use crate::host;
 use crate::name;
@@ -100,7 +100,7 @@ pub fn skipped(faults: &[FaultView]) -> Vec<Warning> {
     }
     let of_group = |((trial, phase, fault), all): ((&str, &str, &str), Vec<&FaultView>)| {
         let skips: Vec<&FaultView> = all.iter().copied().filter(|one| one.is_skipped).collect();
-        let why = skips.first()?.error.as_deref()?.strip_prefix(SKIPPED)?;
+        let why = skips.first()?.error.as_deref()?;
         let taken = number::count(all.iter().filter(|one| one.taken_s.is_some()).count() as u64);
         let of = number::plural(all.len() as u64, "time", "times");
         let times = match skips.len() as u64 {

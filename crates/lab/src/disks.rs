@@ -109,6 +109,11 @@ impl Disks {
             .ok_or_else(|| StoreError::broken("the private server's disk is missing"))
     }
 
+    /// Returns true if the disk of a machine was made.
+    pub(crate) fn has(&self, machine: usize) -> bool {
+        locked(&self.made).contains_key(&machine)
+    }
+
     /// Returns the disks' properties as settings of the store.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         self.disk.settings()
@@ -190,10 +195,11 @@ impl PowerSwitch {
         self.ignore_flushes()
     }
 
-    /// Starts a fault on the disks of these nodes, and of others on their hosts.
+    /// Starts a fault on the disks of these nodes, and of others on their hosts. The disk of a node that is being replaced
+    /// stays, and so does its fault.
     ///
     /// # Errors
-    /// `Usage` if a node is not there, or none of them keeps data; errors of the disks.
+    /// `Usage` if a node is not there and has no disk, or none of them keeps data; errors of the disks.
     pub fn fault(&self, nodes: Nodes, fault: Fault) -> Result<(), StoreError> {
         let machines = self.machines_of(nodes)?;
         self.disks.of_machines(&machines, |_, disk| disk.fault(fault)).map(drop)

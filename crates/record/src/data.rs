@@ -14,7 +14,7 @@ pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-pub use crate::fault::{FaultDetail, FaultKind, FaultSpan, SKIPPED};
+pub use crate::fault::{FaultDetail, FaultKind, FaultSpan};
 pub use crate::operations::{Operation, Operations};
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 pub use crate::phase_end::{About, Asked, PhaseEnd, PhaseResult, PhaseState, ResultName};

@@ -48,7 +48,7 @@ plimsoll_core::words! {
     }
 }
 
-/// Parts of a planned fault.
+/// Parts of a fault that are recorded beside its times.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FaultDetail {
@@ -63,6 +63,8 @@ pub struct FaultDetail {
     pub object: Option<String>,
     /// Affected nodes; `None` for a store of one server, for a fault of all disks and for a command.
     pub nodes: Option<Nodes>,
+    /// The fault is a repeat that was skipped because no node had its role. It had no effect.
+    pub is_skipped: bool,
 }
 
 impl FaultDetail {
@@ -81,7 +83,7 @@ impl FaultDetail {
             _ => None,
         };
         let (disk, object) = (disk.map(str::to_owned), object.map(str::to_owned));
-        Self { name: name.to_owned(), link, disk, object, nodes: nodes_of_words(subject) }
+        Self { name: name.to_owned(), link, disk, object, nodes: nodes_of_words(subject), is_skipped: false }
     }
 
     /// Returns the parts of a fault as they are recorded, with those that earlier versions had in its words alone.
@@ -137,8 +139,13 @@ fn nodes_of_words(subject: &str) -> Option<Nodes> {
     }
 }
 
-/// Beginning of the error of a repeat that was skipped because no node had its role: `skipped: no node was primary`.
-pub const SKIPPED: &str = "skipped: ";
+/// Returns the error of a fault as it is recorded, and true if its beginning tells a skipped repeat, as in recordings of
+/// earlier versions: `skipped: no node was primary`.
+pub(crate) fn skipped_of_words(error: Option<String>) -> (Option<String>, bool) {
+    let why = error.as_deref().and_then(|error| error.strip_prefix("skipped: ")).map(str::to_owned);
+    let is_skipped = why.is_some();
+    (why.or(error), is_skipped)
+}
 
 /// A fault during a driven phase. Times are nanoseconds since the run's start.
 #[derive(Debug, Clone, PartialEq)]
@@ -170,16 +177,11 @@ pub struct FaultSpan {
     /// End of the healing, or of a fault that ends by itself; `None` if it has not ended. After a kill and a stop, the
     /// server accepts sessions again.
     pub healed_ns: Option<u64>,
-    /// First error of the fault or its healing. That of a skipped repeat begins with [`SKIPPED`].
+    /// First error of the fault or its healing; of a skipped repeat the reason, `no node was primary`.
     pub error: Option<String>,
 }
 
 impl FaultSpan {
-    /// Returns true for a repeat of a fault that was skipped because no node had its role. It had no effect.
-    pub fn is_skipped(&self) -> bool {
-        self.error.as_deref().is_some_and(|error| error.starts_with(SKIPPED))
-    }
-
     /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
     /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
     pub fn with_subject(&self, between: &str) -> String {

@@ -21,6 +21,7 @@ use crate::data::{
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
+use crate::fault::skipped_of_words;
 use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside, has_table};
 use operations::read_operations;
 use slices::read_slices;
@@ -347,12 +348,15 @@ fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
         let (trial, ordinal): (u32, u32) = (row.get(0)?, row.get(2)?);
         let (kind, fault) = (named(&row.get::<_, String>(3)?, FaultKind::named)?, row.get::<_, String>(5)?);
         let (detail, subject) = (details.remove(&(trial, ordinal)), row.get::<_, String>(4)?);
+        let mut detail = FaultDetail::completed(detail, kind, &fault, &subject);
+        let (error, is_skipped) = skipped_of_words(row.get(11)?);
+        detail.is_skipped |= is_skipped;
         Ok(FaultSpan {
             trial,
             phase: row.get(1)?,
             ordinal,
             kind,
-            detail: FaultDetail::completed(detail, kind, &fault, &subject),
+            detail,
             subject,
             fault,
             planned_ns: count(row, 6)?,
@@ -360,7 +364,7 @@ fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
             taken_ns: optional_count(row, 8)?,
             healing_ns: optional_count(row, 9)?,
             healed_ns: optional_count(row, 10)?,
-            error: row.get(11)?,
+            error,
         })
     })
 }

@@ -18,7 +18,7 @@ use plimsoll_drive::{Clock, Entered, Timer};
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
-use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, SKIPPED};
+use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::attached::ServersInUse;
@@ -408,8 +408,7 @@ impl<'a> Director<'a> {
                             return recorded.and(self.record(&span));
                         }
                     }
-                    self.heal_failed(fault, nodes, span.ordinal);
-                    return Err(error);
+                    return Err(self.heal_failed(fault, nodes, span.ordinal, error));
                 }
             };
             if let Some(node) = &begun.node {
@@ -453,8 +452,10 @@ impl<'a> Director<'a> {
             }
             let other = self.directed().keep(failed);
             if let Some(other) = other.filter(|other| !other.is_interrupt()) {
-                // The run ends with one error.
-                let _ = self.tell_event(Level::Warning, other.line());
+                // The run ends with one error, and only the user can heal the fault of a command.
+                let advice = other.next.as_ref().filter(|_| fault.is_of_user());
+                let advice = advice.map_or_else(String::new, |advice| format!("; {advice}"));
+                let _ = self.tell_event(Level::Warning, format!("{}{advice}", other.line()));
             }
             told.unwrap_or_else(|error| self.directed().fail(error));
         }
@@ -462,21 +463,25 @@ impl<'a> Director<'a> {
 
     /// Records that a repeat was skipped because no node had its role. Keeps the error: all repeats may be skipped.
     fn skip(&self, fault: &PlannedFault, span: FaultSpan, why: &str, error: &TrialError) {
-        let span = FaultSpan { healed_ns: Some(span.begun_ns), error: Some(format!("{SKIPPED}{why}")), ..span };
+        let detail = FaultDetail { is_skipped: true, ..span.detail };
+        let span = FaultSpan { healed_ns: Some(span.begun_ns), error: Some(why.to_owned()), detail, ..span };
         let error = TrialError { what: format!("{fault}: {}", error.what), ..error.clone() };
         self.directed().skipped.push((fault.name().to_owned(), error));
         self.record(&span).unwrap_or_else(|error| self.directed().fail(error));
     }
 
-    /// Heals a fault that did not take effect: some of the nodes may have it.
-    fn heal_failed(&self, fault: &PlannedFault, nodes: Nodes, ordinal: u32) {
+    /// Heals a fault that did not take effect: some of the nodes may have it. Returns its error, with the advice of the
+    /// healing if only the user can heal it.
+    fn heal_failed(&self, fault: &PlannedFault, nodes: Nodes, ordinal: u32, error: TrialError) -> TrialError {
         let healed = self.heal(&fault.what, nodes, &Begun::default(), ordinal);
-        if let Err(error) = healed
-            && fault.is_of_user()
-        {
-            // Only the user can heal it. The error of the fault is reported in any case.
-            let _ = self.tell_event(Level::Warning, format!("{fault}: {}", error.line()));
-        }
+        let Some(of_healing) = healed.err().filter(|_| fault.is_of_user()) else { return error };
+        let _ = self.tell_event(Level::Warning, format!("{fault}: {}", of_healing.line()));
+        let next = match (error.next, of_healing.next) {
+            // Advice for any command that failed is the beginning of that for one that heals.
+            (Some(own), Some(other)) if !other.starts_with(&own) => Some(format!("{own}; {other}")),
+            (own, other) => other.or(own),
+        };
+        TrialError { next, ..error }
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {

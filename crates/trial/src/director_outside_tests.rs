@@ -41,8 +41,16 @@ fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
 fn a_command_that_does_not_heal_after_another_that_failed_is_told() {
     let fault = "run \"exit 3\" heal \"exit 4\" at 20ms";
     let done = Directing::of(Noted::default(), &[fault], Some(1_000), 1_000);
-    assert!(done.directed.failed.is_some_and(|failed| failed.what.ends_with("the command that begins it failed")));
+    let failed = done.directed.failed.unwrap();
+    assert!(failed.what.ends_with("the command that begins it failed"), "{failed}");
+    let next = "run it in a shell: it has to end with exit code 0 within 60 s; heal the fault by hand: exit 4";
+    assert_eq!(failed.next.as_deref(), Some(next));
     assert_eq!(done.events, [format!("{fault}: the command that heals it failed (exit status: 4)")]);
+    // That of another fault comes with its advice, too.
+    let healed = "run \"true\" heal \"exit 4\" at 10ms";
+    let done = Directing::of(Noted::default(), &[healed, "run \"exit 3\" at 300ms"], Some(1_000), 1_000);
+    assert!(done.directed.failed.is_some_and(|failed| failed.what.ends_with("the command that begins it failed")));
+    assert_eq!(done.events, [format!("{healed}: the command that heals it failed (exit status: 4); {next}")]);
 }
 
 #[test]

@@ -439,8 +439,8 @@ fn a_repeat_without_a_node_of_its_role_is_skipped_before_the_next_one_is_due() {
     assert_eq!(done.names(), ["kill 2", "start 2", "kill 2", "start 2", "start all"], "{:?}", done.calls);
     assert!((10_500..10_700).contains(&done.calls[2].0), "{:?}", done.calls);
     let [first, skipped, last] = &done.spans[..] else { panic!("{:?}", done.spans) };
-    assert!(first.error.is_none() && last.error.is_none() && skipped.is_skipped(), "{:?}", done.spans);
-    assert_eq!((skipped.error.as_deref(), skipped.taken_ns), (Some("skipped: no node was primary"), None));
+    assert!(first.error.is_none() && last.error.is_none() && skipped.detail.is_skipped, "{:?}", done.spans);
+    assert_eq!((skipped.error.as_deref(), skipped.taken_ns), (Some("no node was primary"), None));
     assert_eq!((skipped.subject.as_str(), skipped.healed_ns), ("primary", Some(skipped.begun_ns)));
     // The fault would have been healed half a second before the next look.
     assert!(skipped.begun_ns + 1_000_000_000 <= last.planned_ns + 10_000_000, "{:?}", done.spans);
@@ -452,7 +452,7 @@ fn a_fault_fails_if_no_node_has_its_role_at_any_of_its_times() {
     let done = without_primary(REPEATED, 0..HANG_MS);
     assert_eq!(done.directed.failed.unwrap().what, format!("{REPEATED}: no node leads just now"));
     assert!(done.calls.is_empty() && done.directed.missed.is_empty(), "{:?}", done.calls);
-    assert_eq!((done.spans.len(), done.spans.iter().all(FaultSpan::is_skipped)), (3, true), "{:?}", done.spans);
+    assert_eq!((done.spans.len(), done.spans.iter().all(|span| span.detail.is_skipped)), (3, true), "{:?}", done.spans);
     let single = without_primary("kill primary at 1s", 0..3_000);
     assert_eq!(single.directed.failed.unwrap().what, "kill primary at 1s: no node leads just now");
     assert_eq!(single.spans[0].error.as_deref(), Some("no node leads just now"));

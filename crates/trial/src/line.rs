@@ -173,12 +173,8 @@ fn say_rung(context: &RunContext<'_>, view: &RungView) {
     }
     text.push_str(&format!(": {} done", number::with_unit(view.rate_per_s, "1/s")));
     for goal in &view.goals {
-        match goal.value {
-            Some(value) => {
-                text.push_str(&format!(", {} {}", goal.name(), number::with_unit(value, &goal.unit)));
-            }
-            None => text.push_str(&format!(", {} not measured", goal.name())),
-        }
+        let value = goal.value_words().unwrap_or_else(|| "not measured".to_owned());
+        text.push_str(&format!(", {} {value}", goal.name()));
     }
     context.sinks.show(&Told::Remark(text));
 }

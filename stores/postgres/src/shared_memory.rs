@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Runs before `main` of every program with this store in it, and before the supervisor's part of that: its number comes
 /// before none.
@@ -26,6 +27,12 @@ extern "C" fn before_main() {
 const SEGMENTS_FILE: &str = "/proc/sysvipc/shm";
 /// `PGShmemMagic`.
 const HEADER_MAGIC: u32 = 679_834_894;
+/// Longest time to wait until no process is attached to a segment. Its server has ended, but a segment's key is the inode
+/// number of a data directory, which on new file systems is the same: a postmaster that starts there attaches for a
+/// moment, to read whose it is. So does a process that reads the memory of one that ends, by `/proc`.
+const ATTACHED_BOUND: Duration = Duration::from_secs(1);
+/// Time between two attempts.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of the header that are read, and the place in them of the control segment's handle.
 const HEADER_BYTES: usize = 32;
 const DSM_CONTROL_AT: usize = 24;
@@ -38,8 +45,17 @@ const CONTROL_BYTES_MAX: u64 = 64 << 20;
 
 /// Removes what the postmasters among these ended processes left. Segments in use, and those of other programs, stay.
 fn remove_left_by(pids: &BTreeSet<i32>) {
+    let until = Instant::now() + ATTACHED_BOUND;
     for id in segments_of(pids, &fs::read_to_string(SEGMENTS_FILE).unwrap_or_default()) {
-        let Some((header, user)) = header_of(id).filter(|(header, _)| word(header, 0) == Some(HEADER_MAGIC)) else {
+        let header = loop {
+            match header_of(id) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                    std::thread::sleep(LOOK_INTERVAL);
+                }
+                header => break header.ok(),
+            }
+        };
+        let Some((header, user)) = header.filter(|(header, _)| word(header, 0) == Some(HEADER_MAGIC)) else {
             continue;
         };
         if let Some(control) = word(&header, DSM_CONTROL_AT).filter(|control| *control != 0) {
@@ -61,26 +77,32 @@ fn segments_of(pids: &BTreeSet<i32>, table: &str) -> Vec<i32> {
     table.lines().filter_map(made).collect()
 }
 
-/// Returns the first bytes and the user of a segment that no process is attached to.
-fn header_of(id: i32) -> Option<([u8; HEADER_BYTES], u32)> {
+/// Returns the first bytes and the user of a segment. Fails with `ResourceBusy` if a process is attached to it.
+fn header_of(id: i32) -> io::Result<([u8; HEADER_BYTES], u32)> {
     // SAFETY: an all-zero `shmid_ds` is a valid one, and the call fills it.
     let about = unsafe {
         let mut about: libc::shmid_ds = std::mem::zeroed();
-        (libc::shmctl(id, libc::IPC_STAT, &raw mut about) == 0).then_some(about)?
+        if libc::shmctl(id, libc::IPC_STAT, &raw mut about) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        about
     };
-    if about.shm_nattch != 0 || about.shm_segsz < HEADER_BYTES {
-        return None;
+    if about.shm_nattch != 0 {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    if about.shm_segsz < HEADER_BYTES {
+        return Err(io::ErrorKind::InvalidData.into());
     }
     // SAFETY: the kernel chooses the place, the segment is at least as long as what is read (its length never
     // changes), and it is detached again before anybody else can see the address.
     unsafe {
         let place = libc::shmat(id, std::ptr::null(), libc::SHM_RDONLY);
         if place as isize == -1 {
-            return None;
+            return Err(io::Error::last_os_error());
         }
         let header = place.cast::<[u8; HEADER_BYTES]>().read_unaligned();
         libc::shmdt(place);
-        Some((header, about.shm_perm.uid))
+        Ok((header, about.shm_perm.uid))
     }
 }
 
@@ -169,16 +191,25 @@ mod tests {
             }
         };
         // SAFETY: as above; the address is not used after that.
-        let leave = |place| unsafe { libc::shmdt(place) };
+        let leave = |place: *mut libc::c_void| unsafe { libc::shmdt(place) };
         let ((ours, at), (others, at_others)) = (make(HEADER_MAGIC), make(1));
         leave(at_others);
         remove_left_by(&own);
         leave(at);
-        assert!(header_of(ours).is_some(), "a process was attached to it");
+        assert!(header_of(ours).is_ok(), "a process was attached to it");
         remove_left_by(&BTreeSet::from([1, i32::MAX]));
-        assert!(header_of(ours).is_some(), "they did not make it");
-        remove_left_by(&own);
-        assert!(header_of(ours).is_none() && header_of(others).is_some(), "only PostgreSQL's is removed");
+        assert!(header_of(ours).is_ok(), "they did not make it");
+        // As a postmaster does that starts on a data directory of the same inode number.
+        // SAFETY: as above; the other thread detaches it.
+        let at = unsafe { libc::shmat(ours, std::ptr::null(), libc::SHM_RDONLY) } as usize;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                leave(at as *mut libc::c_void)
+            });
+            remove_left_by(&own);
+        });
+        assert!(header_of(ours).is_err() && header_of(others).is_ok(), "only PostgreSQL's is removed");
         // SAFETY: no memory is touched.
         unsafe { libc::shmctl(others, libc::IPC_RMID, std::ptr::null_mut()) };
     }

@@ -24,7 +24,7 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
     };
     let mut all = Matched::default();
     if spec_a.goals != spec_b.goals {
-        let word = |goal: &Goal| format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit));
+        let word = |goal: &Goal| format!("{} ≤ {}", goal.name(), number::limit(goal.limit, &goal.unit));
         let words = |goals: &[Goal]| goals.iter().map(word).collect::<Vec<_>>().join(" and ");
         let (in_a, in_b) = (words(&spec_a.goals), words(&spec_b.goals));
         all.unmatched

@@ -9,7 +9,8 @@ use crate::{known, name, number};
 
 /// Place of an acknowledgement beside the faults of its trial.
 enum Place {
-    InEffect,
+    /// In the effect of the faults at these positions.
+    InEffect(Vec<usize>),
     /// Outside of all effects, before the fault that began at this time.
     Before(u64),
     /// Outside of all effects, after the beginning of the last fault.
@@ -18,8 +19,15 @@ enum Place {
 
 /// Returns the place of the span that starts at `at_ns`.
 fn place(faults: &[FaultView], at_ns: u64) -> Place {
-    if faults.iter().any(|one| has_effect(one, at_ns)) {
-        return Place::InEffect;
+    let those = |is_its: fn(&FaultView, u64) -> bool| -> Vec<usize> {
+        faults.iter().enumerate().filter(|(_, one)| is_its(one, at_ns)).map(|(position, _)| position).collect()
+    };
+    let mut own = those(has_effect);
+    if own.is_empty() {
+        own = those(lasts);
+    }
+    if !own.is_empty() {
+        return Place::InEffect(own);
     }
     let later = faults.iter().map(|one| one.effect_ns.0).filter(|begun_ns| *begun_ns > at_ns);
     later.min().map_or(Place::After, Place::Before)
@@ -30,6 +38,11 @@ fn has_effect(fault: &FaultView, at_ns: u64) -> bool {
     is_in_effect(at_ns, from_ns, until_ns, fault.next_ns)
 }
 
+/// Returns true if a fault had not been healed at this time. It may outlast the effects of others that began later.
+fn lasts(fault: &FaultView, at_ns: u64) -> bool {
+    fault.taken_s.is_some() && is_in_effect(at_ns, fault.effect_ns.0, fault.ended_ns.unwrap_or(u64::MAX), None)
+}
+
 /// Adds the lost writes of a trial to its faults. Nothing is added without a check that knows them and their times.
 pub(super) fn add(trial: &Trial, faults: &mut [FaultView]) {
     let is_known = |check: &&LedgerCheck| known::lost(check) == Some(0) || !check.lost_writes.is_empty();
@@ -37,9 +50,11 @@ pub(super) fn add(trial: &Trial, faults: &mut [FaultView]) {
     faults.iter_mut().for_each(|one| one.lost = Some(LostWritesView::default()));
     for span in &check.lost_writes {
         match place(faults, span.at_ns) {
-            Place::InEffect => {
-                for one in faults.iter_mut().filter(|one| has_effect(one, span.at_ns)) {
-                    one.lost.get_or_insert_default().in_effect += span.writes;
+            Place::InEffect(own) => {
+                for position in own {
+                    if let Some(one) = faults.get_mut(position) {
+                        one.lost.get_or_insert_default().in_effect += span.writes;
+                    }
                 }
             }
             Place::Before(begun_ns) => {
@@ -66,7 +81,7 @@ pub fn losses(run: &Run, faults: &[FaultView]) -> Vec<FaultLossView> {
             FaultLossView { trial: name::trial(&trial.header), lost: check.lost, ..FaultLossView::default() };
         for span in &check.lost_writes {
             match place(faults, span.at_ns) {
-                Place::InEffect => view.in_effect += span.writes,
+                Place::InEffect(_) => view.in_effect += span.writes,
                 Place::Before(_) => view.before += span.writes,
                 Place::After => view.after += span.writes,
             }

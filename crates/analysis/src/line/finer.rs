@@ -24,7 +24,7 @@ pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> O
         let GoalKind::Percentile(percentile) = goal.what else { return None };
         is_finer(goal.limit, percentile.share_above()).then(|| (goal, percentile.share_above()))
     })?;
-    let (name, limit) = (goal.name(), number::with_unit(goal.limit, &goal.unit));
+    let (name, limit) = (goal.name(), number::limit(goal.limit, &goal.unit));
     let can_limit = LIMITS_NS.into_iter().find(|ns| *ns > goal.limit && !is_finer(*ns, share));
     let can_limit = can_limit.map(|ns| format!("{name} ≤ {}", number::with_unit(ns, "ns")));
     let mut percentiles = SHOWN.iter().rev().filter_map(|name| Percentile::named(name));

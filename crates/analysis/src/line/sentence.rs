@@ -145,7 +145,7 @@ fn cycles_seen(result: &LineResult) -> String {
 /// `p99 passes 20.0 ms (48.0 ms)`.
 fn breaks(result: &LineResult) -> String {
     let Some(Broken { what, limit, got, unit }) = &result.broken else { return "a goal breaks".to_owned() };
-    let (shown, got_shown) = (number::with_unit(*limit, unit), number::with_unit(*got, unit));
+    let (shown, got_shown) = (number::limit(*limit, unit), number::beside_limit(*got, *limit, unit));
     match what {
         Requirement::Carried => {
             let (got, limit) = (number::significant(*got), number::significant(*limit));

@@ -28,10 +28,9 @@ pub struct FaultView {
     pub taken_s: Option<f64>,
     /// Time until the fault was healed; `null` if it was not.
     pub healed_s: Option<f64>,
-    /// First error of the fault or its healing; `skipped: no node was primary` for a repeat that was left out.
+    /// First error of the fault or its healing; the reason for a repeat that was skipped, `no node was primary`.
     pub error: Option<String>,
     /// No node had the role of this repeat, which was skipped.
-    #[serde(skip)]
     pub is_skipped: bool,
     /// Time for which effects were observed: up to the planned end of the phase.
     pub observed_s: f64,

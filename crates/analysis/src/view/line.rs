@@ -333,7 +333,12 @@ impl GoalSeen {
 
     /// Returns the goal in words: `p99 ≤ 20.0 ms`.
     pub fn limit_words(&self) -> String {
-        format!("{} ≤ {}", self.name(), number::with_unit(self.limit, &self.unit))
+        format!("{} ≤ {}", self.name(), number::limit(self.limit, &self.unit))
+    }
+
+    /// Returns the value in words, told from the limit; `None` if it was not measured.
+    pub fn value_words(&self) -> Option<String> {
+        Some(number::beside_limit(self.value?, self.limit, &self.unit))
     }
 
     /// Returns the used share of the limit: over 1 it is broken. Returns `None` if it was not measured.

@@ -48,7 +48,7 @@ fn a_skipped_repeat_ends_no_effect_and_is_counted_in_a_warning() {
         fault(&mut run, (FaultKind::Kill, "primary", "kill primary at 40%"), at_ms, Some(at_ms));
         let skipped = run.trials[0].faults.last_mut().unwrap();
         skipped.taken_ns = None;
-        skipped.error = Some("skipped: no node was primary".to_owned());
+        (skipped.detail.is_skipped, skipped.error) = (true, Some("no node was primary".to_owned()));
     }
     let found = view(&run);
     let [one, skipped, _] = &found.faults[..] else { panic!("{:?}", found.faults) };

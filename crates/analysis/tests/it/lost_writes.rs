@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FaultLossView, FaultView};
-use plimsoll_record::data::{LedgerCheck, LostWrites, Run};
+use plimsoll_record::data::{FaultKind, LedgerCheck, LostWrites, Run};
 
 use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary};
 
@@ -66,6 +66,18 @@ fn lost_writes_of_the_next_fault_are_its_own_and_those_of_faults_at_one_time_are
     checked(&mut together, 5, &[(7_000, 1), (8_020, 4)]);
     assert_eq!(view(&together).faults.iter().map(of).collect::<Vec<_>>(), [Some((4, 1)); 2]);
     assert_eq!(parts(&together), [4, 1, 0, 0]);
+}
+
+#[test]
+fn lost_writes_after_the_effect_of_a_short_fault_belong_to_another_that_goes_on() {
+    let mut run = killed_primary();
+    fault(&mut run, (FaultKind::Limit, "node 2", "limit node 2 cpu=1 at 5s"), 5_000, None);
+    run.trials[0].faults.swap(0, 1);
+    checked(&mut run, 15, &[(4_000, 1), (6_000, 2), (8_500, 4), (12_000, 8)]);
+    assert_eq!(view(&run).faults.iter().map(of).collect::<Vec<_>>(), [Some((10, 1)), Some((4, 0))]);
+    assert_eq!(parts(&run), [14, 1, 0, 0]);
+    run.trials[0].faults[0].healed_ns = Some(at_ns(11_000));
+    assert_eq!(parts(&run), [6, 1, 8, 0]);
 }
 
 #[test]

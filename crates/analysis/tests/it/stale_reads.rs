@@ -49,7 +49,7 @@ fn duplicates_in_answers_are_told_with_the_fault_in_whose_effect_they_were_read(
     let mut run = killed_primary();
     fault(&mut run, PAUSE, 8_500, Some(9_300));
     fault(&mut run, PAUSE, 15_000, Some(15_000));
-    run.trials[0].faults[2].error = Some("skipped: no node was primary".to_owned());
+    run.trials[0].faults[2].detail.is_skipped = true;
     let read = |at_ms, records| DuplicateReads { at_ns: at_ns(at_ms), records };
     // Some are from before the faults, and a skipped repeat has no effect.
     let duplicates = vec![read(7_900, 100), read(8_010, 3), read(8_490, 1), read(8_500, 2), read(15_000, 100)];

@@ -1,7 +1,7 @@
 //! Tests of a run's summary line.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::SummaryView;
+use plimsoll_analysis::view::{GoalState, SummaryView};
 use plimsoll_core::Durability;
 use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Run};
 
@@ -98,6 +98,20 @@ fn the_goals_of_a_driven_phase_stand_beside_its_numbers_and_of_several_those_tha
         assert_eq!(one.text.ends_with(" · missed goal rate ≥ 20,000/s"), is_missed, "{}", one.text);
         assert_eq!(one.text.contains("goal"), is_missed, "{}", one.text);
     }
+}
+
+#[test]
+fn a_value_that_rounds_to_the_limit_of_its_goal_is_told_from_it() {
+    let mut run = driven(&[2_000; 6]);
+    let p99 = view(&run).summary[0].percentiles[2].clone();
+    run.header.goals = vec![goal("p99", p99.ns.unwrap() as f64 * 0.9998, "ns")];
+    let found = view(&run);
+    let [one] = &found.goals[..] else { panic!("{:?}", found.goals) };
+    assert_eq!((p99.name.as_str(), one.state), ("p99", GoalState::Missed));
+    assert_ne!(format!("≤ {}", one.got_text), one.wanted);
+    let text = &found.summary[0].text;
+    assert!(text.contains(&format!("p99 {} · ", one.got_text)), "{text}");
+    assert!(text.ends_with(&format!(" · missed goal p99 {}", one.wanted)), "{text}");
 }
 
 #[test]

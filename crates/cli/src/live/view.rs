@@ -100,7 +100,7 @@ fn title(run: &LiveFrame<'_>, keys: &LiveKeys) -> String {
 /// Returns the line of a goal: `p99 12.3 ms · 38 % left · ≤ 20.0 ms`.
 fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
     let sign = if goal.at_least { '≥' } else { '≤' };
-    let limit = format!("{sign} {}", number::with_unit(goal.limit, &goal.unit));
+    let limit = format!("{sign} {}", number::limit(goal.limit, &goal.unit));
     let Some(seen) = goal.seen else {
         let when = if goal.at_end { "judged at the end" } else { "no value so far" };
         return (format!("{} {limit} · {when}", goal.name), Emphasis::Plain);
@@ -113,7 +113,7 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
         None if goal.holds == Some(false) => "missed".to_owned(),
         None => "holds".to_owned(),
     };
-    let seen = number::lower_bound(number::with_unit(seen, &goal.unit), goal.open);
+    let seen = number::lower_bound(number::beside_limit(seen, goal.limit, &goal.unit), goal.open);
     (format!("{} {seen} · {margin} · {limit}", goal.name), emphasis)
 }
 

@@ -39,12 +39,17 @@ impl ClusterHandle {
         self.0.recipe.switches_over()
     }
 
-    /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
+    /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data. While a node is
+    /// being replaced, its machine and the disk stay.
     ///
     /// # Errors
-    /// `Usage` if there is no such node.
+    /// `Usage` if there is neither such a node nor its disk.
     pub(crate) fn machine(&self, number: usize) -> Result<Option<usize>, StoreError> {
-        self.0.find(number).map(|_| self.0.machine(number))
+        let machine = self.0.machine(number);
+        match machine.zip(self.0.bases.disks.as_ref()) {
+            Some((machine, disks)) if disks.has(machine) => Ok(Some(machine)),
+            _ => self.0.find(number).map(|_| machine),
+        }
     }
 
     /// Returns the path of a node's log, and the directory that contains all its files.

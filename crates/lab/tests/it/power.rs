@@ -127,6 +127,11 @@ fn the_disk_of_one_node_has_a_fault_alone_until_it_is_mended() {
     assert_eq!(switch.fault(beyond, slow).unwrap_err().what, "there is no node 4");
     let absent = switch.fault(Nodes::One(3), slow).unwrap_err();
     assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));
+    // As in the middle of a replacement: a fault of the node's disk is looked at and mended then, too.
+    servers.remove(1).unwrap();
+    switch.fault(Nodes::One(1), slow).unwrap();
+    switch.met(Nodes::One(1), slow).unwrap();
+    switch.mend(Nodes::One(1)).unwrap();
     store.close().unwrap();
 }
 

@@ -55,6 +55,10 @@ impl Recipe for Meeting {
     fn rejoin(&self, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
         self.0.rejoin(node, waits)
     }
+
+    fn part(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        self.0.part(node, waits)
+    }
 }
 
 /// The kind of store.

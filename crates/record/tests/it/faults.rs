@@ -86,6 +86,25 @@ fn a_fault_of_an_earlier_version_has_the_parts_of_its_words() {
 }
 
 #[test]
+fn a_skipped_repeat_of_an_earlier_version_is_known_by_the_beginning_of_its_error() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = recorder(place.path());
+    let why = "no node was primary".to_owned();
+    let span = FaultSpan { taken_ns: None, error: Some(why), ..synthetic::fault(0, 1, 0) };
+    let skipped = FaultSpan { detail: FaultDetail { is_skipped: true, ..span.detail.clone() }, ..span.clone() };
+    let failed = FaultSpan { ordinal: 1, ..span };
+    recorder.fault(skipped.clone()).unwrap();
+    recorder.fault(failed.clone()).unwrap();
+    let path = recorder.finish(RunState::Complete, 5).unwrap();
+    let read = || Run::load(&path).unwrap().trials[0].faults.clone();
+    assert_eq!(read(), [skipped.clone(), failed.clone()]);
+    let earlier = "UPDATE fault_detail SET detail = json_remove(detail, '$.is_skipped'); \
+                   UPDATE fault SET error = 'skipped: ' || error WHERE ordinal = 0";
+    Connection::open(&path).unwrap().execute_batch(earlier).unwrap();
+    assert_eq!(read(), [skipped, failed]);
+}
+
+#[test]
 fn links_and_objects_of_faults_of_earlier_versions_are_those_in_their_words() {
     let cut = |ways, peers| Some(Link { ways, peers, ..Link::CUT });
     let slow = Some(Link { peers: LinkPeers::ClientHost(1), ..Link::default() });

@@ -194,6 +194,7 @@ pub fn fault(trial: u32, phase: u32, ordinal: u32) -> FaultSpan {
             disk: (ordinal % 3 == 1).then(|| "eio write once".to_owned()),
             object: Some("vacuum".to_owned()),
             nodes: Some(Nodes::One(0)),
+            is_skipped: ordinal % 5 == 1,
         },
         planned_ns: at_ns,
         begun_ns: at_ns + 1_000,

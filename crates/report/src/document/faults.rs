@@ -34,7 +34,7 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
     ));
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
-        let failed = if one.is_skipped { "" } else { "failed: " };
+        let failed = if one.is_skipped { "skipped: " } else { "failed: " };
         let error = one.error.as_ref().map(|error| format!("{failed}{error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };

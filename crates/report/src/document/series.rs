@@ -70,8 +70,8 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
             number::count(rung.n),
         ];
         let its = |goal: &GoalSeen| rung.goals.iter().find(|one| (one.what, &one.of) == (goal.what, &goal.of));
-        cells.extend(goals.iter().map(|goal| match its(goal).map(|one| (one, one.value)) {
-            Some((one, Some(value))) => number::with_unit(value, &one.unit).into(),
+        cells.extend(goals.iter().map(|goal| match its(goal).map(|one| (one, one.value_words())) {
+            Some((_, Some(value))) => value.into(),
             Some((one, None)) => Cell::why(NONE, one.missing.as_ref()),
             None => NONE.into(),
         }));

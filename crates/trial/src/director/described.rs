@@ -70,7 +70,7 @@ pub(super) fn detail(fault: &PlannedFault) -> FaultDetail {
         FaultAction::Neighbour(_, resource) => Some(resource.to_string()),
         _ => None,
     };
-    FaultDetail { name: fault.name().to_owned(), link, disk, object, nodes: None }
+    FaultDetail { name: fault.name().to_owned(), link, disk, object, ..FaultDetail::default() }
 }
 
 /// Returns the kind of a fault.
