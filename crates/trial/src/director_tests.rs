@@ -385,8 +385,7 @@ fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
 
 #[test]
 fn a_former_primary_that_was_cut_off_or_paused_starts_at_the_healing() {
-    for (fault, healing) in
-        [("cut", ["cut 2", "promote 1", "link 2"]), ("pause", ["pause 2", "promote 1", "resume 2"])]
+    for (fault, healing) in [("cut", ["cut 2", "promote 1", "link 2"]), ("pause", ["pause 2", "promote 1", "resume 2"])]
     {
         let primary = format!("{fault} primary at 100ms for 500ms");
         let done = Directing::until_healed(Noted::default(), &[&primary, "promote replica at 300ms"], Some(2_000), 2);

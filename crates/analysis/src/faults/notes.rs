@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use plimsoll_core::TICK_NS;
 
+use super::stale;
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::FaultView;
 
-/// Adds to the faults of a phase their silences after the healing, and the waits of clients; and to the last one the unknown
-/// outcomes that belong to no fault.
+/// Adds to the faults of a phase their silences after the healing, and the waits of clients; and to the last one the stale
+/// records and unknown outcomes that belong to no fault.
 pub(super) fn add(facts: &PhaseFacts<'_>, faults: &mut [FaultView]) {
     let connect_s = facts.phase.header.connect_timeout_ns.map(|connect_ns| connect_ns as f64 / 1e9);
     for one in faults.iter_mut() {
@@ -25,6 +26,10 @@ pub(super) fn add(facts: &PhaseFacts<'_>, faults: &mut [FaultView]) {
             )
         });
         one.notes.extend(after.into_iter().chain(waits));
+    }
+    let stale = stale::after_effects(facts, faults);
+    if let Some((last, stale)) = faults.last_mut().zip(stale) {
+        last.notes.push(format!("{}: {stale}", name::place(facts)));
     }
     let unknown = outside(facts, faults);
     if let Some(last) = faults.last_mut().filter(|_| unknown > 0) {

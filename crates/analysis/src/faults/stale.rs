@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use plimsoll_record::data::AnswerCheck;
 
+use super::is_in_effect;
+use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::{FaultView, StaleReadsView};
@@ -19,6 +21,19 @@ pub(super) fn reads(facts: &PhaseFacts<'_>, is_its: impl Fn(u64) -> bool) -> Vec
     let mut all: Vec<_> = by_server.into_iter().map(view).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.records));
     all
+}
+
+/// Returns words for stale records that were read after the effects of faults, with the first fault that some came after;
+/// `None` without any.
+pub(super) fn after_effects(facts: &PhaseFacts<'_>, faults: &[FaultView]) -> Option<String> {
+    let is_inside = |at_ns: u64| faults.iter().any(|one| is_in_effect(at_ns, one.effect_ns.0, one.effect_ns.1, None));
+    let last_before = |at_ns: u64| faults.iter().rfind(|one| one.effect_ns.1 <= at_ns);
+    let spans = checked(facts).flat_map(|one| &one.stale).filter(|one| !is_inside(one.at_ns));
+    let after: Vec<_> = spans.filter_map(|one| Some((one, last_before(one.at_ns)?))).collect();
+    let (_, fault) = after.iter().min_by_key(|(one, _)| one.at_ns)?;
+    let records = number::plural(after.iter().map(|(one, _)| one.records).sum(), "stale record", "stale records");
+    let fault = name::at(&fault.name, fault.at_s);
+    Some(format!("{records} read after the effects of faults, the first after that of {fault}"))
 }
 
 /// Returns the number of further copies of records within answers of spans whose start `is_its`.

@@ -32,6 +32,10 @@ fn stale_records_are_told_with_the_fault_in_whose_effect_they_were_read_and_with
     assert_eq!(of(&one), [("node 3", 1_000), ("node 2", 4)]);
     let words = "; 8 outcomes unknown, 1,004 stale records read (1,000 from node 3, 4 from node 2)";
     assert!(one.sentence.ends_with(words), "{}", one.sentence);
+    // Those of before the fault belong to it in no way.
+    let after = "fjall, phase mixed: 100 stale records read after the effects of faults, the first after that of kill of \
+                 node 1, the primary, at 108.00 s";
+    assert_eq!(one.notes, [after]);
 }
 
 #[test]
