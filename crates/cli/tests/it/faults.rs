@@ -29,7 +29,7 @@ pub fn seconds(fault: &Value, name: &str) -> f64 {
 
 /// Returns the faults of a drive that ends once so many faults are healed, however long they take.
 #[track_caller]
-fn until_healed(place: &Place, drive: &[&str], count: usize) -> Vec<Value> {
+pub(crate) fn until_healed(place: &Place, drive: &[&str], count: usize) -> Vec<Value> {
     let run = place.recording(&[drive, &["--for", "300s", "-q"]].concat());
     wait_for("the faults' end", Duration::from_secs(200), || are_healed(place, count));
     run.signal(Signal::INT);

@@ -15,6 +15,11 @@ pub fn acts(place: &Place) -> Vec<Event> {
     run.events.into_iter().filter(|event| event.class.is_action()).collect()
 }
 
+/// Returns the texts of actions, without the durations of those that took 0.1 s or longer.
+pub fn texts(acts: &[Event]) -> Vec<&str> {
+    acts.iter().map(|act| act.text.split(" (took").next().unwrap()).collect()
+}
+
 fn wall_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
 }
@@ -37,8 +42,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     }
     driving.ended().expect(1).says("FAIL … no answer for … wanted ≤ 1.00 s");
     let acts = acts(&place);
-    let texts: Vec<&str> = acts.iter().map(|act| act.text.as_str()).collect();
-    assert_eq!(texts, ["lab pause redis 1", "lab resume redis 1"]);
+    assert_eq!(texts(&acts), ["lab pause redis 1", "lab resume redis 1"]);
     let report = place.report();
     let started = report["run"]["started_wall_ns"].as_i64().unwrap();
     for (act, (from, to)) in acts.iter().zip(took) {
@@ -51,7 +55,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     assert!(sentence.contains(&format!("at the same time: {pause}")), "{sentence}");
     let text = report["summary"][0]["text"].as_str().unwrap();
     assert!(text.contains("no answer for ") && text.contains(&format!(", around then: {pause}")), "{text}");
-    assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
+    assert_eq!(report["plots"]["acts"][0]["name"], acts[0].text);
     place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
     lab.down();
 }
@@ -106,7 +110,6 @@ fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
     driving.signal(Signal::INT);
     driving.ended();
     let acts = acts(&place);
-    let texts: Vec<&str> = acts.iter().map(|act| act.text.split(" (took").next().unwrap()).collect();
     let told = [
         "lab kill postgres-replicas 2",
         "lab start postgres-replicas 2",
@@ -123,7 +126,7 @@ fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
         "node 2 of lab postgres-replicas was ended by signal 9 (SIGKILL)",
         "automatic restart of node 2 of lab postgres-replicas",
     ];
-    assert_eq!(texts, told);
+    assert_eq!(texts(&acts), told);
     assert_eq!(acts.iter().filter(|act| act.class == EventClass::Command).count(), told.len() - 2);
     assert!(acts.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns), "{acts:?}");
     lab.down();

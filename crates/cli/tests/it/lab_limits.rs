@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
-use crate::lab_acts::acts;
+use crate::lab_acts::{acts, texts};
 
 /// The control groups of the servers below `base`.
 pub(crate) fn groups_of(base: &Path) -> Vec<PathBuf> {
@@ -61,15 +61,15 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     ]);
     driven.signal(Signal::INT);
     driven.ended();
-    let texts: Vec<String> =
-        acts(&place).into_iter().map(|act| act.text).filter(|text| text.contains("limit")).collect();
+    let acts = acts(&place);
+    let limited: Vec<&str> = texts(&acts).into_iter().filter(|text| text.contains("limit")).collect();
     let told = [
         "lab limit redis 1: cpus=0.2",
         "lab limit redis 1: memory=128MiB",
         "lab limit redis: cpus=none",
         "lab limit redis 1: cpus=none",
     ];
-    assert_eq!(texts, told);
+    assert_eq!(limited, told);
     let again = "drive kv --mix read=1 --set records=500 --on lab:redis --ops 50 --full";
     place.line(again).expect(0).says("limit memory = 134217728 (not none)");
     limits_are_faults(&place, &written);

@@ -194,36 +194,50 @@ fn prometheus(place: &Place, target: &str, options: &[&str]) -> (Guarded, String
 #[test]
 fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
     let place = Place::new();
-    let run = Listening::start(&place, "--for 60s --slice 100ms --think 1ms --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 300s --slice 100ms --think 1ms --listen 127.0.0.1:0");
     let (_prometheus, address) = prometheus(&place, &run.address, &[]);
-    let limit = Duration::from_secs(50);
+    let limit = Duration::from_secs(100);
     wait_for("a scrape", limit, || queried(&address, "sum(plimsoll_operations_total)").is_some_and(|sum| sum > 0.0));
+    // After a scrape that a busy machine lets fail there is no value until the next one.
     let median = "histogram_quantile(0.5,sum+by(le)(plimsoll_response_seconds_bucket))";
-    assert!(queried(&address, median).is_some_and(|median| median > 0.0 && median < 1.0));
+    wait_for("a median", limit, || queried(&address, median).is_some_and(|median| median > 0.0 && median < 1.0));
 }
 
 #[test]
 fn a_percentile_of_native_histograms_is_that_of_the_report_within_a_bucket() {
+    // The last figures are served for a second, in which each scrape of a busy machine may fail, but not each time.
+    let (scraped_s, reported_s) = (0..3).find_map(|_| last_p99_s()).expect("a scrape of the last figures");
+    let ratio = scraped_s / reported_s;
+    assert!((1.0 / 1.022..1.022).contains(&ratio), "{scraped_s} s, and {reported_s} s in the report");
+}
+
+/// Returns the 99th percentile of a run in seconds, as Prometheus has it after the last scrape, and as the report has it;
+/// `None` if no scrape came after the end of the run.
+fn last_p99_s() -> Option<(f64, f64)> {
     let place = Place::new();
     let begin = SystemTime::now();
-    let run = Listening::start(&place, "--for 10s --slice 100ms --think 100us --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 300s --slice 100ms --think 100us --listen 127.0.0.1:0");
     // From Prometheus 3.8 on, `scrape_native_histograms: true` in its configuration instead.
     let (_prometheus, address) = prometheus(&place, &run.address, &["--enable-feature=native-histograms"]);
     let times = "plimsoll_response_seconds%7Bphase%3D%22drive%22%7D";
     let recent = format!("histogram_quantile(0.99,rate({times}[5s]))");
-    let limit = Duration::from_secs(30);
-    wait_for("two scrapes", limit, || queried(&address, &recent).is_some_and(|p99| p99 > 0.0 && p99 < 1.0));
-    assert_eq!(run.code(), Some(0));
-    // The last figures are scraped, too.
+    wait_for("two scrapes", Duration::from_secs(100), || {
+        queried(&address, &recent).is_some_and(|p99| p99 > 0.0 && p99 < 1.0)
+    });
+    run.child.signal(Signal::INT);
+    assert_eq!(run.code(), Some(130));
     let whole = format!("histogram_quantile(0.99,{times})+and+on()+(plimsoll_run_ended%3D%3D1)");
-    wait_for("the last scrape", limit, || queried_since(&address, &whole, begin).is_some());
-    let scraped_s = queried_since(&address, &whole, begin).unwrap();
+    let ended = Instant::now();
+    let scraped_s = loop {
+        match queried_since(&address, &whole, begin) {
+            None if ended.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(50)),
+            found => break found?,
+        }
+    };
     let driven = place.driven();
     let percentiles = driven["latencies"][0]["percentiles"].as_array().unwrap();
     let p99 = percentiles.iter().find(|percentile| percentile["name"] == "p99").unwrap();
-    let reported_s = p99["ns"].as_f64().unwrap() / 1e9;
-    let ratio = scraped_s / reported_s;
-    assert!((1.0 / 1.022..1.022).contains(&ratio), "{scraped_s} s, and {reported_s} s in the report");
+    Some((scraped_s, p99["ns"].as_f64().unwrap() / 1e9))
 }
 
 #[test]
@@ -380,14 +394,15 @@ fn an_address_that_is_taken_or_needs_a_token_is_refused_before_the_run() {
 #[test]
 fn a_token_opens_the_figures_and_stands_nowhere() {
     let place = Place::new();
-    let run = Listening::start(&place, "--for 1s --think 1ms --listen 0.0.0.0:0");
+    let run = Listening::start(&place, "--for 300s --think 1ms --listen 0.0.0.0:0");
     let address = format!("127.0.0.1:{}", run.address.rsplit(':').next().unwrap());
     let get = |more: &str| ask(&address, &format!("GET /metrics HTTP/1.1\r\nHost: here\r\n{more}\r\n")).unwrap();
     assert_eq!(get("").0, 401);
     assert_eq!(get("Authorization: Bearer 0123456789abcdef-tokem\r\n").0, 401);
     let (status, text) = get(&format!("Authorization: Bearer {TOKEN}\r\n"));
     assert!(status == 200 && !text.contains(TOKEN), "{text}");
-    assert_eq!(run.code(), Some(0));
+    run.child.signal(Signal::INT);
+    assert_eq!(run.code(), Some(130));
     let recording = std::fs::read(place.only_run().join("run.sqlite")).unwrap();
     assert!(!recording.windows(TOKEN.len()).any(|part| part == TOKEN.as_bytes()));
 }

@@ -24,9 +24,11 @@ fn is_told(place: &Place, lab: &Lab<'_>, parameter: &str, [workload, right]: [&s
     let late = |_| {
         let ran = drive("read=1,update=1 --set records=50", "replicas");
         assert!(ran.code != Some(3) || ran.err.contains("no session within"), "{ran:?}");
-        Some(ran).filter(|ran| ![Some(0), Some(3)].contains(&ran.code))
+        // Or undecided, if packets were lost again and again.
+        assert!(matches!(ran.code, Some(0 | 1 | 3 | 11)), "{ran:?}");
+        Some(ran).filter(|ran| ran.code == Some(1))
     };
-    (0..20).find_map(late).expect("none of 20 drives read the past").expect(1).says("wrong … it shows");
+    (0..20).find_map(late).expect("none of 20 drives read the past").says("wrong … it shows");
     drive("read=1,update=1 --think 5ms --set records=50", "primary").expect(0).says(right);
     lab.does("link", "--plain");
 }

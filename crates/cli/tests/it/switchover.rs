@@ -7,13 +7,15 @@ use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, wait_for};
+use crate::faults::until_healed;
 use crate::lab::Lab;
 use crate::lab_progress::Stopped;
 
 /// Longest time until the nodes are one cluster again.
 const SEEN: Duration = Duration::from_secs(200);
-/// Most records of which the newest write may be lost: what the replica had not received.
-const LOST_MAX: u64 = 20;
+/// Most records of which the newest write may be lost: what the replica had not received. A busy machine takes up to a
+/// second, of at most 100 writes. Sentinels alone would take 8 s, in which clients write most of all records.
+const LOST_MAX: u64 = 80;
 
 /// Returns a field of each node's status.
 fn each(lab: &Lab<'_>, field: &str) -> Vec<Value> {
@@ -39,7 +41,8 @@ fn hands_over(store: &'static str, to: usize) {
     wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
     let processes = each(&lab, "process");
     let on = format!("lab:{store}");
-    let load = ["drive", "kv", "--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "10s"];
+    let load =
+        ["drive", "kv", "--set", "records=200", "--on", &on, "--clients", "4", "--think", "20ms", "--for", "10s"];
     let fault = format!("promote node {to} at 2s");
     let ran = place.run(&[&load[..], &["--json", "-q", "--fault", &fault]].concat());
     // The new master may lack the newest writes, which answers show.
@@ -82,43 +85,42 @@ fn a_replica_of_a_redis_cluster_takes_over_and_hands_back() {
 /// Drives a store whose first replica takes over, and whose node of another role is paused then. Returns the nodes of both
 /// faults.
 fn promoted_and_paused(on: &[&str], paused: &str) -> Vec<String> {
-    let place = Place::new();
     let load = ["drive", "kv", "--set", "records=200", "--clients", "4", "--think", "2ms", "--on"];
     let second = format!("pause {paused} at 1s after fault 1 for 100ms");
-    let faulted = ["--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
-    let ran = place.run(&[&load[..], on, &faulted].concat());
-    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-    let report = ran.last_json();
-    let found = report["report"]["faults"].as_array().unwrap();
+    let faults = ["--fault", "promote replica at 1s", "--fault", &second];
+    let found = until_healed(&Place::new(), &[&load[..], on, &faults].concat(), 2);
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     found.iter().map(|fault| fault["subject"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Drives a cluster whose first replica takes over, and is the primary then.
 fn leads_once_promoted(on: &[&str]) {
-    let seen = promoted_and_paused(on, "primary");
-    let [promoted, paused] = &seen[..] else { panic!("{seen:?}") };
-    let promoted = promoted.strip_suffix(", a replica").unwrap_or_else(|| panic!("{seen:?}"));
-    assert_eq!(*paused, format!("{promoted}, the primary"));
+    let mut seen = Vec::new();
+    // A busy machine may cause an election between both faults, but not each time.
+    let leads = (0..3).any(|_| {
+        let both = promoted_and_paused(on, "primary");
+        let promoted = both[0].strip_suffix(", a replica").map(|node| format!("{node}, the primary"));
+        let leads = promoted.as_ref() == Some(&both[1]);
+        seen.push(both);
+        leads
+    });
+    assert!(leads, "{seen:?}");
 }
 
 #[test]
 fn the_primary_is_another_after_a_switchover_by_sentinels() {
-    assert_eq!(
-        promoted_and_paused(&["redis-sentinel", "--for", "12s"], "primary"),
-        ["node 2, a replica", "node 2, the primary"]
-    );
+    assert_eq!(promoted_and_paused(&["redis-sentinel"], "primary"), ["node 2, a replica", "node 2, the primary"]);
 }
 
 #[test]
 fn the_replica_is_another_after_a_switchover_of_a_redis_cluster() {
     // A cluster has several masters, and no primary that a report could name.
-    assert_eq!(promoted_and_paused(&["redis-cluster", "--for", "12s"], "replica"), ["node 4", "node 1"]);
+    assert_eq!(promoted_and_paused(&["redis-cluster"], "replica"), ["node 4", "node 1"]);
 }
 
 #[test]
 fn a_member_of_etcd_leads_after_a_switchover() {
-    leads_once_promoted(&["etcd", "--nodes", "3", "--for", "12s"]);
+    leads_once_promoted(&["etcd", "--nodes", "3"]);
 }
 
 #[test]
@@ -127,11 +129,21 @@ fn the_leader_of_etcd_hands_over_to_the_member_of_a_command_and_runs_on() {
     let lab = Lab::up(&place, "etcd", &["--nodes", "3"]);
     wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
     let processes = each(&lab, "process");
-    // Any member may lead at first.
-    assert!(matches!(place.run(&["lab", "promote", "etcd", "1"]).code, Some(0 | 2)));
-    place.refuses(&[("lab promote etcd 1", "node 1 is the leader already … promote replica")]);
-    lab.does("promote", "2").says("node 2 is the primary after");
-    place.refuses(&[("lab promote etcd 2", "node 2 is the leader already")]);
+    let promote = |node: u32| {
+        let ran = place.line(&format!("lab promote etcd {node}"));
+        match ran.code {
+            Some(2) => ran.says(&format!("node {node} is the leader already … promote replica")),
+            _ => ran.expect(0).says(&format!("node {node} is the primary after")),
+        }
+    };
+    // Any member may lead at first. A busy machine may cause an election before it is asked again, but not each time.
+    let leads = |node: u32| {
+        (0..3).any(|_| {
+            promote(node);
+            promote(node).code == Some(2)
+        })
+    };
+    assert!(leads(1) && leads(2));
     assert_eq!(each(&lab, "process"), processes, "no server was ended");
     lab.down();
 }
@@ -187,7 +199,7 @@ mod heavy {
 
     #[test]
     fn a_replica_under_patroni_takes_over_and_is_the_primary_then() {
-        leads_once_promoted(&["postgres-patroni", "--for", "30s"]);
+        leads_once_promoted(&["postgres-patroni"]);
     }
 
     #[test]

@@ -254,7 +254,9 @@ impl Subject {
         let words = ["silent", "not answered for", "no answer within", "no session within", "unfinished"];
         match (took, signal, fault) {
             (Some(took), Some(_), _) => {
-                assert_eq!(ran.code, Some(130), "{what}, {took:?}: {ran:?}");
+                // If a fault in the very last answer remains unnoticed, the signal may come after the run's end.
+                let is_whole = ran.code == Some(0) && !ran.out.contains("INCOMPLETE");
+                assert!(is_whole || ran.code == Some(130), "{what}, {took:?}: {ran:?}");
             }
             (None, ..) | (_, _, Fault::Blip) => {
                 assert!(matches!(ran.code, Some(0 | 1 | 3 | 9)), "{what}: {ran:?}");

@@ -1,7 +1,7 @@
 //! `plimsoll watch`: logs that are there, a log that grows, a process, and a running server.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -112,8 +112,14 @@ fn a_pipe_without_a_log_ends_with_one_signal() {
     let (idle, _writer) = std::io::pipe().unwrap();
     for (log, input) in [(pipe.to_str().unwrap(), Stdio::null()), ("-", Stdio::from(idle))] {
         let mut child = Guarded(place.command(&["watch", log]).stdin(input).spawn().unwrap());
-        child.until_it_handles_signals();
-        std::thread::sleep(Duration::from_millis(500));
+        let said = child.0.stderr.as_mut().unwrap();
+        let (mut text, mut byte) = (Vec::new(), [0]);
+        while !text.ends_with(b"reading ") {
+            assert!(said.read_exact(&mut byte).is_ok(), "it ended: {}", String::from_utf8_lossy(&text));
+            text.push(byte[0]);
+        }
+        // By then it waits, as a rule.
+        std::thread::sleep(Duration::from_millis(300));
         child.signal(rustix::process::Signal::INT);
         wait_for("the end", Duration::from_secs(100), || child.0.try_wait().unwrap().is_some());
         let ended = child.ended();

@@ -249,7 +249,7 @@ impl Drop for Browser {
         // Asked to close it takes its children with it; killed it might leave some.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(5) {
+        while start.elapsed() < PATIENCE {
             if let Ok(Some(_)) = self.child.try_wait() {
                 return;
             }
