@@ -78,7 +78,7 @@ fn time_of_largest(panel: &Value, line: &str) -> f64 {
 #[test]
 fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
     let place = Place::new();
-    let fault = "pause all at 1500ms for 700ms".replace(' ', "\u{a0}");
+    let fault = "pause all at 1500ms for 1200ms".replace(' ', "\u{a0}");
     place.line(&format!("{DRIVE} --think 500us --on postgres --for 4s --fault {fault}")).expect(0);
     let report = place.report();
     let driven = place.driven();

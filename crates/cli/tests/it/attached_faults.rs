@@ -126,7 +126,7 @@ fn a_storm_has_the_planned_connections_and_ends_with_its_fault_a_stop_or_a_kille
     let attached = Attached::start();
     let storm = format!("storm all connections={STORM} at 500ms");
     attached.needs_permission(&storm, "this opens many connections");
-    let mut run = attached.storming(&format!("{storm} for 2s"));
+    let mut run = attached.storming(&format!("{storm} for 4s"));
     attached.awaits_storm();
     attached.awaits_end();
     assert!(run.0.try_wait().unwrap().is_none(), "the storm ended with the run");

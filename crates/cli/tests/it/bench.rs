@@ -303,15 +303,24 @@ impl Guarded {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
+    /// Sends Ctrl-C twice. The second one comes when the first was received: two that wait at once are one.
+    pub fn interrupt_twice(&self) {
+        self.signal(Signal::INT);
+        wait_for("the first signal", Duration::from_secs(200), || !self.has_interrupt_in("ShdPnd:"));
+        self.signal(Signal::INT);
+    }
+
     /// Waits until it has a handler of Ctrl-C: it installs one first of all.
     pub fn until_it_handles_signals(&self) {
-        let status = format!("/proc/{}/status", self.0.id());
-        wait_for("a handler of signals", Duration::from_secs(200), || {
-            let status = std::fs::read_to_string(&status).unwrap_or_default();
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-            let bits = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
-            bits & (1 << (Signal::INT.as_raw() - 1)) != 0
-        });
+        wait_for("a handler of signals", Duration::from_secs(200), || self.has_interrupt_in("SigCgt:"));
+    }
+
+    /// Returns true if Ctrl-C is in a set of signals of the process.
+    fn has_interrupt_in(&self, set: &str) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
+        let bits = status.lines().find_map(|line| line.strip_prefix(set));
+        let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+        bits & (1 << (Signal::INT.as_raw() - 1)) != 0
     }
 
     /// Kills it by `kill -9`, and waits for its end.

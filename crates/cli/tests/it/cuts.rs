@@ -3,7 +3,7 @@
 use plimsoll_record::data::{FaultKind, Run};
 
 use crate::bench::{Place, once_below};
-use crate::faults::{faults, seconds};
+use crate::faults::{faults, least_outage_s, seconds};
 
 #[test]
 fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
@@ -31,7 +31,7 @@ fn outage_without_a_link_s() -> f64 {
     ];
     assert_eq!(names, wanted);
     for fault in &found[..2] {
-        assert!(seconds(fault, "outage_s") >= 0.8 && fault["error"].is_null(), "{found:?}");
+        assert!(seconds(fault, "outage_s") >= least_outage_s(fault, 1.0) && fault["error"].is_null(), "{found:?}");
     }
     assert!(found[2]["error"].is_null(), "{found:?}");
     assert!(found[3]["healed_s"].is_number() && found[3]["error"].is_null(), "{found:?}");
@@ -71,7 +71,8 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
     let fault = ["--think", "10ms", "--fault", "cut primary from clients at 2s for 6s"];
     let (found, _) = faults(&place.run(&[&drive[..], &more, &fault].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
-    assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
+    assert!(found[0]["error"].is_null(), "{found:?}");
+    assert!(seconds(&found[0], "outage_s") >= least_outage_s(&found[0], 6.0), "{found:?}");
 }
 
 #[test]
@@ -92,6 +93,10 @@ fn outage_with_a_heartbeat_s() -> f64 {
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let (found, _) = faults(&ran.last_json());
     assert!(found.len() == 2 && found.iter().all(|fault| fault["error"].is_null()), "{found:?}");
+    // On a busy machine clients may be silent for a second before the cut.
+    if found[0]["kind"] == "promote" {
+        return f64::INFINITY;
+    }
     assert_eq!(found[1]["subject"], "node 2, a replica");
     seconds(&found[0], "outage_s")
 }
@@ -155,9 +160,9 @@ fn stops_half_of_the_clients(store: &[&str]) {
     let run = Run::load(&place.only_run()).unwrap();
     let mut phases = run.trials[0].phases.iter();
     let all = phases.find_map(|phase| phase.operations.as_ref()).unwrap();
-    let taken_ns = run.trials[0].faults[0].taken_ns.unwrap();
+    let span = &run.trials[0].faults[0];
     // Beside other tests, a worker may be late with the last answers before the cut.
-    let cut = taken_ns + 500_000_000..taken_ns + 3_500_000_000;
+    let cut = span.taken_ns.unwrap() + 1_000_000_000..span.healing_ns.unwrap();
     let answered = |client: u32, during: &dyn Fn(u64) -> bool| {
         let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
         its.filter(|op| during(op.end_ns)).count()
@@ -166,7 +171,7 @@ fn stops_half_of_the_clients(store: &[&str]) {
         let during = answered(client, &|at_ns| cut.contains(&at_ns));
         // Clients are dealt to the hosts in turn.
         assert_eq!(during > 0, client % 2 == 0, "client {client} had {during} answers: {found:?}");
-        assert!(answered(client, &|at_ns| at_ns > taken_ns + 4_000_000_000) > 0, "client {client} stays away");
+        assert!(answered(client, &|at_ns| at_ns > span.healed_ns.unwrap()) > 0, "client {client} stays away");
     }
     let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
     // A link that changes loses the frames on their way, which may stop the other clients for 0.2 s.

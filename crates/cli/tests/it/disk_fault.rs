@@ -89,7 +89,7 @@ fn a_full_disk_is_a_file_system_without_room_until_it_is_healed() {
         "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\n\
          [workload]\nname = \"kv\"\nrecords = 100\nfield_length = 500\n\
          [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
-         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"3500ms\"\nmix = { insert = 1 }\ndurability = \"durable\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"5s\"\nmix = { insert = 1 }\ndurability = \"durable\"\n\
          fault = \"disk full at 500ms for 2s\"\n[[phase]]\ndo = \"check\"\n[goals]\nlost = 0\nwrong = 0\n",
     );
     let found = fault(&place, &plan, &[0]);
@@ -102,7 +102,8 @@ fn a_full_disk_is_a_file_system_without_room_until_it_is_healed() {
     // A device that refuses writes would fail flushes, and end the file system's journal.
     assert!(errors.iter().all(|error| !error.subject.starts_with("SQLITE_IOERR")), "{errors:?}");
     let full = errors.iter().find(|error| error.subject == "SQLITE_FULL").unwrap_or_else(|| panic!("{errors:?}"));
-    let is_during = full.from_ns >= span.begun_ns && full.until_ns < healed_ns + 500_000_000;
+    // Beside other tests, a worker may be late with the last errors.
+    let is_during = full.from_ns >= span.begun_ns && full.until_ns < healed_ns + 1_500_000_000;
     assert!(is_during, "{full:?} {span:?}");
 }
 

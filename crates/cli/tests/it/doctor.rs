@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place};
+use crate::bench::{Guarded, Place, left_below, wait_for};
 use crate::lab_refusals::run_in;
 
 #[test]
@@ -37,6 +37,8 @@ fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
     assert!(left.exists() && doctor.0.try_wait().unwrap().is_none());
     doctor.kill();
     assert!(left.exists());
+    // What a server still writes is left to the run after the next one.
+    wait_for("the server's end", Duration::from_secs(100), || left_below(&left).is_empty());
     place.run(&["drive", "nothing", "--on", "null", "--ops", "100", "-q"]).expect(0);
     assert!(!left.exists(), "{left:?}");
 }

@@ -237,10 +237,7 @@ fn a_second_ctrl_c_aborts() {
     let plan = place.plan(&small_coupons(r#"["fjall"]"#, 2_000, 60));
     let run = place.recording(&["run", &plan]);
     std::thread::sleep(Duration::from_secs(2));
-    run.signal(Signal::INT);
-    // Two at once would be one.
-    std::thread::sleep(Duration::from_millis(20));
-    run.signal(Signal::INT);
+    run.interrupt_twice();
     let at = Instant::now();
     run.ended().expect(130);
     assert!(at.elapsed() < Duration::from_secs(50));

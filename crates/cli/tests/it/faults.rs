@@ -27,6 +27,14 @@ pub fn seconds(fault: &Value, name: &str) -> f64 {
     fault[name].as_f64().unwrap_or_else(|| panic!("no {name}: {fault}"))
 }
 
+/// Returns the least outage, in seconds, of a fault that leaves no client an answer for `lasts_s`.
+///
+/// That time begins with the fault, which takes a moment to have its effect. Beside other tests, workers may be late with
+/// the last answers before it.
+pub fn least_outage_s(fault: &Value, lasts_s: f64) -> f64 {
+    lasts_s - seconds(fault, "taken_s") - 0.5
+}
+
 /// Returns the faults of a drive that ends once so many faults are healed, however long they take.
 #[track_caller]
 pub(crate) fn until_healed(place: &Place, drive: &[&str], count: usize) -> Vec<Value> {
@@ -104,7 +112,8 @@ fn an_outage_is_as_long_as_an_independent_client_sees_it() {
             let late_s = seconds(&found, "at_s") - seconds(&found, "planned_s");
             let is_soon = late_s < 2.5 && seconds(&found, "noticed_s") < 3.0;
             seen.push(format!("{seen_s} s seen: {found}"));
-            is_seen && is_soon && seen_s >= at_least_s - taken_s - 0.1
+            // Their sessions' processes are stopped one after the other.
+            is_seen && is_soon && outage_s.min(seen_s) >= at_least_s - taken_s - 0.1
         });
         assert!(is_in_time, "{seen:#?}");
     }
@@ -121,9 +130,8 @@ fn outage_beside(fault: &str, length: &str, at_least_s: f64) -> (f64, Value) {
     run.ended().expect(0);
     let report = place.report();
     let found = &report["faults"][0];
-    let [outage_s, taken_s] = ["outage_s", "taken_s"].map(|name| seconds(found, name));
-    // Their sessions' processes are stopped one after the other.
-    assert!(outage_s >= at_least_s - taken_s - 0.1, "{seen_s} s seen: {found}");
+    let outage_s = seconds(found, "outage_s");
+    assert!(outage_s >= least_outage_s(found, at_least_s), "{seen_s} s seen: {found}");
     assert!(seconds(found, "healed_s") >= at_least_s, "{found}");
     assert!(seconds(found, "at_s") >= seconds(found, "planned_s"), "{found}");
     // Beside other tests, throughput before the fault may not come again. Outages are of whole ticks of 10 ms, and begin
@@ -173,7 +181,12 @@ fn outage_without_a_replica_s() -> f64 {
         "--fault",
         "cut primary at 8s for 3s",
     ];
-    let (found, verdict) = faults(&place.run(&drive).expect(0).last_json());
+    let ran = place.run(&drive);
+    // On a busy machine members may elect a leader at the moment at which the cut asks for it.
+    if ran.err.contains("no member of the private etcd leads") {
+        return f64::INFINITY;
+    }
+    let (found, verdict) = faults(&ran.expect(0).last_json());
     assert_eq!(found.len(), 2, "{found:?}");
     let subjects: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
     assert!(subjects[0].ends_with(", a replica") && subjects[1].ends_with(", the primary"), "{subjects:?}");
@@ -266,7 +279,7 @@ fn a_server_that_does_not_start_again_ends_the_run_and_all_else_is_healed_and_re
     assert!(killed.error.as_ref().is_some_and(|error| error.contains("not a valid data directory")), "{killed:?}");
     assert!(killed.taken_ns.is_some() && killed.healing_ns.is_some() && killed.healed_ns.is_none(), "{killed:?}");
     assert!(limited.healed_ns.is_some() && limited.error.is_none(), "{limited:?}");
-    wait_for("nothing to be left", Duration::from_secs(20), || {
+    wait_for("nothing to be left", Duration::from_secs(100), || {
         let is_gone = |directory: &PathBuf| !directory.exists() && left_below(directory).is_empty();
         directories.iter().all(is_gone) && left_below(place.path()).is_empty()
     });
@@ -429,12 +442,14 @@ fn planned_work_follows_the_roles_after_a_promotion() {
 #[test]
 fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let place = Place::new();
-    // Enough data that a backup takes several looks.
-    let line = ["drive", "kv", "--set", "records=20000", "--on", "postgres", "--clients", "4", "--for", "300s", "-q"];
-    // Far enough from each other for several looks on a busy machine.
-    let works = ["--fault", "work vacuum at 4s", "--fault", "work reindex at 6500ms", "--fault", "work backup at 8s"];
-    let alter = ["--fault", "work alter at 0s after fault 3"];
-    let mut run = place.started(&[&line[..], &["--think", "10ms"], &works, &alter].concat(), 1);
+    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "300s", "-q"];
+    // A backup may be over between two looks: the server notes it.
+    let load = ["--think", "10ms", "--set", "postgres.settings=log_replication_commands=on"];
+    // Between the first two is time for several looks, however long they take.
+    let first = ["--fault", "work vacuum at 5s", "--fault", "work reindex at 1s after fault 1"];
+    let then = ["--fault", "work backup at 0s after fault 2", "--fault", "work alter at 0s after fault 3"];
+    let mut run = place.started(&[&line[..], &load, &first, &then].concat(), 1);
+    let log = server_directories(&place, run.0.id())[0].join("log");
     // Each table and each index has its file until it is written anew.
     let files = |kind: &str| {
         format!(
@@ -443,19 +458,18 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
              AND nspname <> 'information_schema'"
         )
     };
-    let backups = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_basebackup'";
     let mut connection = postgres_of(&run).open(Arc::default(), "", &[], Duration::from_secs(20)).unwrap();
-    let (mut seen, mut has_backup) = ([(files("r"), Vec::new()), (files("i"), Vec::new())], false);
+    let mut seen = [(files("r"), Vec::new()), (files("i"), Vec::new())];
     while run.0.try_wait().unwrap().is_none() && !are_healed(&place, 4) {
         for (asked, answers) in &mut seen {
-            has_backup |= connection.value(backups).is_ok_and(|count| count != "0");
             let Ok(answer) = connection.value(asked) else { break };
             if answers.last() != Some(&answer) {
                 answers.push(answer);
             }
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(10));
     }
+    let log = std::fs::read(log).unwrap();
     // A dropped column keeps its place.
     let dropped = "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid \
                    WHERE attisdropped AND relname = 'kv'";
@@ -466,7 +480,8 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let [(_, tables), (_, indexes)] = seen;
     // A vacuum writes indexes anew, too.
     assert!(tables.len() >= 2 && indexes.len() >= 3, "{tables:?} {indexes:?}");
-    assert!(has_backup, "no backup was seen");
+    let log = String::from_utf8_lossy(&log);
+    assert!(log.contains("replication command: BASE_BACKUP"), "no backup: {log}");
     let report = place.report();
     let found = report["faults"].as_array().unwrap();
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();

@@ -45,9 +45,7 @@ fn a_second_signal_ends_a_run_at_once_whose_disk_delays_a_flush_and_nothing_stay
          fault = \"disk delay flush 60000000 0 1 at 300ms\"\n",
     );
     let mut child = place.started(&["run", &plan, "--quiet"], 8);
-    child.signal(Signal::INT);
-    std::thread::sleep(Duration::from_millis(100));
-    child.signal(Signal::INT);
+    child.interrupt_twice();
     // A thread that waits for a flush cannot be killed: the process would stay for the minute that the flush takes.
     wait_for("the end", Duration::from_secs(50), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(130));

@@ -3,11 +3,17 @@
 use plimsoll_core::TICK_NS;
 use plimsoll_record::data::Run;
 
-use crate::bench::Place;
-use crate::faults::{faults, seconds};
+use crate::bench::{Place, once_below};
+use crate::faults::{faults, least_outage_s, seconds};
 
 #[test]
 fn a_third_of_a_clusters_slots_is_silent_while_the_masters_of_the_others_answer() {
+    // Beside other tests, the other parts may stop for a moment, too, but not each time.
+    once_below(2.0, outage_beside_silent_parts_s);
+}
+
+/// Pauses the master of a third of the slots for three seconds. Returns the time without any answer in seconds.
+fn outage_beside_silent_parts_s() -> f64 {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=2000", "--set", "distribution=uniform", "--mix", "read=1"];
     let load = ["--on", "redis-cluster", "--clients", "32", "--think", "2ms", "--for", "12s", "--json", "-q"];
@@ -19,10 +25,11 @@ fn a_third_of_a_clusters_slots_is_silent_while_the_masters_of_the_others_answer(
     let number = |name: &str| parts[name].as_u64().unwrap();
     // Beside other tests, the other parts may stop for a moment, too.
     assert!(number("of") == 64 && (21..=64).contains(&number("silent")), "{found:?}");
-    assert!(seconds(parts, "longest_s") >= 2.5 && seconds(&found[0], "outage_s") < 2.0, "{found:?}");
+    assert!(seconds(parts, "longest_s") >= least_outage_s(&found[0], 3.0), "{found:?}");
     let run = Run::load(&place.only_run()).unwrap();
     let span = &run.trials[0].faults[0];
-    let silent = span.taken_ns.unwrap() + 500_000_000..span.healing_ns.unwrap() - 100_000_000;
+    // A worker may be late with the last answers before the pause.
+    let silent = span.taken_ns.unwrap() + 1_000_000_000..span.healing_ns.unwrap() - 100_000_000;
     let mut answered = 0u64;
     for slice in run.trials[0].phases.iter().flat_map(|phase| &phase.slices) {
         let ticks = slice.key_parts.iter().flat_map(|parts| &parts.ticks);
@@ -34,4 +41,5 @@ fn a_third_of_a_clusters_slots_is_silent_while_the_masters_of_the_others_answer(
     // these most of the time, and ask for few of the others.
     let of_node = (1 << 21) - 1;
     assert!(answered & of_node == 0 && answered.count_ones() >= 20, "{answered:064b}: {found:?}");
+    seconds(&found[0], "outage_s")
 }
