@@ -339,7 +339,7 @@ impl<'a> Director<'a> {
     }
 
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
-    fn carry_out(&self, one: &Occurrence<'_>, role_wait_ns: Option<u64>, start_ns: u64, over: &Receiver<()>) {
+    fn carry_out(&self, one: &Occurrence<'_>, role_wait_ns: u64, start_ns: u64, over: &Receiver<()>) {
         let Occurrence { fault, moment, .. } = *one;
         let due = self.planned(one, start_ns, over).and_then(|planned| {
             let waited = self.wait_for_role(one, planned, role_wait_ns, start_ns, over).ok_or_else(|| one.missed())?;
@@ -373,6 +373,7 @@ impl<'a> Director<'a> {
             error: None,
         };
         if let Err(error) = &chosen
+            && fault.is_repeated()
             && let Some(why) = one.no_role(error)
         {
             return self.skip(fault, span, why, error);

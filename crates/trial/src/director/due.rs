@@ -18,6 +18,8 @@ use crate::readings;
 pub(super) const LEAD_NS: u64 = 500_000_000;
 /// Longest time for which a repeat waits for a node of its role.
 const ROLE_WAIT_NS: u64 = 30_000_000_000;
+/// Longest time for which a fault without repeats waits for a node of its role: an election takes a second or two.
+const ELECTION_WAIT_NS: u64 = 5_000_000_000;
 /// Interval of looks for a node of a role.
 const ROLE_LOOK_NS: u64 = 100_000_000;
 /// Interval of looks whether servers are still being started.
@@ -61,11 +63,11 @@ impl Occurrence<'_> {
         self.fault.is_repeated().then_some(number)
     }
 
-    /// Returns the longest time for which this repeat waits for its role, or `None` for a fault without repeats. The next
-    /// repeat, the first of them in `later`, begins after the fault.
-    pub(super) fn role_wait_ns(&self, later: &[Self]) -> Option<u64> {
+    /// Returns the longest time for which this fault waits for its role. The next repeat, the first of them in `later`,
+    /// begins after the fault.
+    pub(super) fn role_wait_ns(&self, later: &[Self]) -> u64 {
         if !self.fault.is_repeated() {
-            return None;
+            return ELECTION_WAIT_NS;
         }
         let is_repeat = |other: &&Self| {
             other.position == self.position || self.fault.drawn.is_some() && other.fault.drawn.is_some()
@@ -75,14 +77,14 @@ impl Occurrence<'_> {
         let next_ns = next_ns.or_else(|| Some(at_ns.saturating_add(self.fault.every_ns?)));
         let lasts_ns = self.fault.lasts.map_or(0, |lasts| lasts.ns);
         let left_ns = next_ns.map(|next_ns| next_ns.saturating_sub(at_ns).saturating_sub(lasts_ns + LEAD_NS));
-        Some(left_ns.map_or(ROLE_WAIT_NS, |left_ns| left_ns.min(ROLE_WAIT_NS)))
+        left_ns.map_or(ROLE_WAIT_NS, |left_ns| left_ns.min(ROLE_WAIT_NS))
     }
 
-    /// Returns the reason to skip a repeat whose role no node has at the moment, in words; `None` for another error.
+    /// Returns words for a role that no node has at the moment; `None` for another error.
     pub(super) fn no_role(&self, error: &TrialError) -> Option<&'static str> {
         // Servers without a replica report `Usage`.
         let is_of_role = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::Usage);
-        if !is_of_role || !self.fault.is_repeated() {
+        if !is_of_role {
             return None;
         }
         match self.fault.what.nodes()? {
@@ -261,13 +263,13 @@ impl Director<'_> {
         Ok(Some(ChosenNodes { choice, nodes: servers.chosen(choice)?, present: servers.present()? }))
     }
 
-    /// Waits as [`Director::wait`]. If no node has the role of a repeat, waits for one for `role_wait_ns`, and returns the
+    /// Waits as [`Director::wait`]. If no node has the role of a fault, waits for one for `role_wait_ns`, and returns the
     /// error of the last question if none has it then.
     pub(super) fn wait_for_role(
         &self,
         one: &Occurrence<'_>,
         mut planned: Planned,
-        role_wait_ns: Option<u64>,
+        role_wait_ns: u64,
         start_ns: u64,
         over: &Receiver<()>,
     ) -> Option<Due<'_>> {
@@ -278,7 +280,7 @@ impl Director<'_> {
             };
             let delay_ns = self.directed().delay_ns;
             let due_ns = start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
-            let until_ns = *until_ns.get_or_insert(due_ns.saturating_add(role_wait_ns.unwrap_or(0)));
+            let until_ns = *until_ns.get_or_insert(due_ns.saturating_add(role_wait_ns));
             let now_ns = self.clock.now_ns();
             match chosen {
                 Err(error) if one.no_role(&error).is_some() && now_ns < until_ns => no_role = Some(error),
