@@ -168,14 +168,15 @@ impl Channel {
             true => (self.waits.work(), "work_timeout"),
             false => (self.waits.answer(), "setup_timeout"),
         };
+        // Before the whole time, which is over as well where this thread had to wait for a processor.
+        let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
+            return Err(self.silent(bound, key, is_amid));
+        };
         if may_work {
             self.check_drips(self.asked_at, self.waits.work(), "work_timeout")?;
         }
         // Where work was asked, its answer may begin long after the question.
         self.check_drips(if may_work && is_amid { self.began_at } else { self.asked_at }, bound, key)?;
-        let Some(left) = bound.checked_sub(self.quiet_since.elapsed()) else {
-            return Err(self.silent(bound, key, is_amid));
-        };
         let left = left.min(waits::TICK);
         let pending = self.sent < self.out.len();
         let flags = if pending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -348,11 +349,11 @@ mod tests {
         assert!(error.next.unwrap().starts_with("Check scheme, host and port"), "{}", error.what);
     }
 
-    /// Returns a listener that greets each connection, and a channel that has received the greeting.
+    /// Returns a listener, its end of a connection, and a channel that has received a greeting and has these limits now.
     fn after_a_word(waits: Waits) -> (TcpListener, std::net::TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());
-        let mut channel = Channel::connect(&address, "store://there", waits).unwrap();
+        let mut channel = Channel::connect(&address, "store://there", Waits::default()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         std::io::Write::write_all(&mut peer, b"a word").unwrap();
         let mut heard = 0;
@@ -364,6 +365,7 @@ mod tests {
                 })
                 .unwrap();
         }
+        channel.set_waits(waits);
         (listener, peer, channel)
     }
 

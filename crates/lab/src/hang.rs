@@ -217,12 +217,21 @@ mod tests {
 
     const BUSY: &str = "while :; do :; done";
 
+    const IDLE: &str = ": >$$; read _";
+
     /// Starts two shells in `directory`: one that does nothing, and one that runs `script`.
     fn shells(directory: &Path, script: &str) -> [Child; 2] {
-        ["read _", script].map(|script| {
+        [IDLE, script].map(|script| {
             let mut command = Command::new("sh");
             command.args(["-c", script]).current_dir(directory).stdin(std::process::Stdio::piped());
-            command.spawn().unwrap()
+            let shell = command.spawn().unwrap();
+            // A start takes processor time. After it an idle shell waits for its input.
+            let state = || std::fs::read_to_string(format!("/proc/{}/stat", shell.id())).unwrap();
+            let has_started = || directory.join(shell.id().to_string()).exists() && state().contains(") S ");
+            while script == IDLE && !has_started() {
+                std::thread::sleep(STOP_INTERVAL);
+            }
+            shell
         })
     }
 
@@ -268,9 +277,8 @@ mod tests {
     #[test]
     fn threads_that_do_nothing_do_not_hang() {
         let directory = tempfile::tempdir().unwrap();
-        let shells = shells(directory.path(), "read _");
+        let shells = shells(directory.path(), IDLE);
         let ids = [shells[0].id(), shells[1].id()];
-        std::thread::sleep(Duration::from_millis(200));
         assert!(Hang::of_busiest(&ids, directory.path(), &Waits::default()).unwrap().is_none());
         end(shells);
     }

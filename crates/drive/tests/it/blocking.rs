@@ -69,7 +69,7 @@ fn hanging(client: u32, cycle: u64) -> (Sessions, Sender<()>, Arc<AtomicBool>) {
 
 fn for_ms(length: u32) -> DriveSpec {
     let limit = Limit::Duration(MS * length);
-    DriveSpec { limit, slice: MS * 100, ticks: true, op_timeout: MS * 200, ..DriveSpec::default() }
+    DriveSpec { limit, slice: MS * 100, ticks: true, op_timeout: MS * 500, ..DriveSpec::default() }
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn spinner(
 }
 
 fn drive(clock: &Clock, spec: &DriveSpec, server: &Server, watched: bool) -> Driven {
-    let (watch, found) = AllocationWatch::between(1_500, 2_500);
+    let (watch, found) = AllocationWatch::between(500, 1_500);
     let observers = if watched { vec![watch] } else { Vec::new() };
     let sessions = server.clients(4);
     let driven = drive_on(clock, &kinds(), spec, sessions, endless(), observers, &Arc::default(), &mut |_| {}).unwrap();

@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 const DEPTH: u32 = 16;
 
 fn deep(io: Io, limit: Limit) -> DriveSpec {
-    DriveSpec { limit, depth: DEPTH, slice: MS * 100, op_timeout: MS * 500, ..spec(io) }
+    DriveSpec { limit, depth: DEPTH, slice: MS * 100, ..spec(io) }
 }
 
 over_both! {

@@ -40,7 +40,7 @@ pub fn spec(io: Io) -> DriveSpec {
 }
 
 pub fn for_ms(io: Io, length: u32) -> DriveSpec {
-    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, ticks: true, op_timeout: MS * 500, ..spec(io) }
+    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, ticks: true, op_timeout: MS * 2_000, ..spec(io) }
 }
 
 over_both! {

@@ -39,6 +39,13 @@ fn error_count(driven: &Driven, code: &str) -> u64 {
     driven.result.errors.iter().filter(|error| error.code == code).map(|error| error.count).sum()
 }
 
+/// Waits until a server has answered so often: the sessions of its clients are open.
+fn until_answered(server: &Server, count: u64) {
+    while server.manner.answered.load(SeqCst) < count {
+        std::thread::sleep(MS);
+    }
+}
+
 /// Leaves connections to `server` without a greeting for 0.9 s, from its tenth answer on. Returns its answers by then.
 fn silence(server: &Server) -> JoinHandle<u64> {
     let manner = server.manner.clone();
@@ -110,6 +117,7 @@ fn comes_back_after_an_outage(io: Io) -> bool {
     let sessions = first.clients(4);
     let spec = DriveSpec { pace: Pace::even(1_000.0), op_timeout: MS * 2_000, ..for_ms(io, 3_000) };
     let second = std::thread::spawn(move || {
+        until_answered(&first, 1);
         std::thread::sleep(MS * 400);
         first.die();
         std::thread::sleep(MS * 500);
@@ -133,6 +141,7 @@ fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back(io
     let sessions = server.clients(2);
     let spec = DriveSpec { pace: Pace::even(200.0), op_timeout: MS * 300, ..for_ms(io, 2_000) };
     let killer = std::thread::spawn(move || {
+        until_answered(&server, 1);
         std::thread::sleep(MS * 300);
         server.die();
     });
@@ -195,6 +204,7 @@ fn a_server_that_goes_away_while_its_clients_think_is_lost(io: Io) {
     let sessions = server.clients(3);
     let spec = DriveSpec { think: Some(ThinkTime::Constant(10_000_000_000)), ..for_ms(io, 2_000) };
     let killer = std::thread::spawn(move || {
+        until_answered(&server, 3);
         std::thread::sleep(MS * 200);
         server.die();
     });

@@ -206,9 +206,9 @@ fn what_an_owner_and_a_daemon_leave_that_are_both_killed_is_swept_and_what_lives
     let mut owner = Owner::start();
     kill(owner.daemon, Signal::STOP);
     owner.kill();
+    assert!(owner.directory.join("mount").exists());
     kill(owner.daemon, Signal::KILL);
     wait_for("the daemon's end", || !is_running(owner.daemon));
-    assert!(owner.directory.join("mount").exists());
     let swept = sweep_orphans();
     // Another test may have swept it by starting a device.
     assert!(swept.iter().all(|directory| *directory == owner.directory), "{swept:?}");

@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(200);
 /// Environment variable with the base for the process that owns a server for another test.
 const OWNER_BASE: &str = "PLIMSOLL_LAB_OWNER_BASE";
 /// A server with a child, both of which ignore polite signals.
-const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; done) & wait";
+const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 100; done) & wait";
 
 /// Registers before this program becomes a supervisor, as a store does.
 // SAFETY: this section holds functions, and the registration needs nothing that is set up for `main`.
@@ -222,9 +222,7 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
     kill(orphan.supervisor, Signal::KILL);
     let (root, sockets) = orphan.kill();
     assert!(root.exists() && sockets.exists(), "no process could have removed it");
-    // Their child `sleep` may end by itself.
-    let lasts = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name != "sleep\n");
-    let processes: BTreeSet<i32> = those_in(&root).into_iter().filter(lasts).collect();
+    let processes: BTreeSet<i32> = those_in(&root).into_iter().collect();
     assert!(processes.len() >= 2, "its processes ignore the kernel's polite signal");
     static KILLED: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
     after_killing(|pids| KILLED.lock().unwrap().extend(pids));
@@ -303,8 +301,9 @@ fn a_process_that_ends_by_itself_while_its_server_ends_leaves_no_shared_memory()
     fs::write(&made, "").unwrap();
     fs::set_permissions(&made, fs::Permissions::from_mode(0o666)).unwrap();
     let mut server = server_in(base.path().to_owned());
-    // The program ends at once. Its child goes on, and then becomes a program that makes a segment and ends.
-    let child = format!("trap '' TERM QUIT; echo ready; sleep 0.3; exec ipcmk --shmem 64 >{}", made.display());
+    // The program ends at once. Its child goes on until then, and becomes a program that makes a segment and ends.
+    let waits = "while grep -qw PPid:.\\$PPID /proc/\\$\\$/status; do sleep 0.01; done";
+    let child = format!("trap '' TERM QUIT; echo ready; {waits}; exec ipcmk --shmem 64 >{}", made.display());
     let program = format!("sh -c \"{child}\" & wait");
     server.start(&Launch::new("sh", "/bin/sh".into(), ["-c", &program])).unwrap();
     wait_for("the child", BOUND, || fs::read_to_string(server.log()).is_ok_and(|log| log == "ready\n"));

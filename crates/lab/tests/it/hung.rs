@@ -5,8 +5,8 @@ use std::time::Duration;
 use plimsoll_core::{Launch, Member, Node, Nodes, Progress, Recipe, ServerSpec, StoreError, Waits, waits};
 use plimsoll_lab::Cluster;
 
+use crate::base;
 use crate::cluster::{COUNTS, Shells};
-use crate::{base, wait_for};
 
 /// Shells of which a second one copies 48 % of something, and then waits for the first.
 struct Waiting(Shells);
@@ -53,11 +53,8 @@ fn the_error_of_a_join_that_hangs_names_a_paused_node() {
     let waits = Waits::default().with_hung_after(Duration::from_secs(2));
     let (bases, logs) = ([base.path().to_owned()], base.path().join("logs"));
     let cluster = Cluster::start(Box::new(recipe), &bases, &logs, &waits, &mut |_| {}).unwrap();
-    let handle = cluster.handle();
-    let adding = std::thread::spawn(move || handle.add());
-    wait_for("the second node", Duration::from_secs(60), || cluster.nodes().len() == 2);
     cluster.pause(Nodes::One(0)).unwrap();
-    let error = adding.join().unwrap().unwrap_err();
+    let error = cluster.handle().add().unwrap_err();
     assert!(error.what.contains("join of node 2 hung at 48 %: copy; no progress for "), "{error}");
     assert!(error.what.contains("; node 1 is paused"), "{error}");
     cluster.resume(Nodes::One(0)).unwrap();

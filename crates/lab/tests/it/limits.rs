@@ -103,8 +103,10 @@ fn a_fifth_of_a_processor_is_a_fifth() {
 fn more_memory_than_a_server_may_have_ends_it_and_the_reason_is_said() {
     let base = base();
     let limits = Limits { memory_bytes: Some(16 << 20), ..Limits::default() };
-    let script = "echo >\"$0/socket\"; sleep 0.3; x=0123456789; while :; do x=$x$x; done";
+    let script = "echo >\"$0/socket\"; until [ -e grow ]; do sleep 0.05; done; \
+        x=0123456789; while :; do x=$x$x; done";
     let cluster = start(base.path(), &limits, script).unwrap();
+    fs::write(cluster.first().data_dir.join("grow"), "").unwrap();
     let until = Instant::now() + Duration::from_secs(100);
     let error = loop {
         match cluster.check(Nodes::All) {

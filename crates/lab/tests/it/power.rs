@@ -99,31 +99,38 @@ fn the_disk_of_one_node_has_a_fault_alone_until_it_is_mended() {
     let store = open(base.path());
     let (servers, switch) = (store.servers().unwrap(), store.power_switch().unwrap());
     let nodes = servers.nodes();
-    // Far above the time of a flush, even on a busy machine.
+    // Far above the time of a flush.
     let median = Duration::from_secs(2);
     let slow = Fault::Delay { on: RequestKind::Flush, median, jitter: Duration::ZERO, seed: 1 };
-    let is_slow = |node: &Arc<Node>, name: &str| {
+    let sync_time = |node: &Arc<Node>, name: &str| {
         let (file, from) = (write(node, name), Instant::now());
         file.sync_all().unwrap();
-        from.elapsed() >= median
+        from.elapsed()
     };
-    let are_slow = |name: &str| nodes.iter().map(|node| is_slow(node, name)).collect::<Vec<bool>>();
+    let are_slow = |name: &str, wanted: [bool; NODES]| {
+        for (node, is_slow) in nodes.iter().zip(wanted) {
+            // A busy machine may hold up one sync of a disk without a fault.
+            let tries = if is_slow { 1 } else { 3 };
+            let least = (0..tries).map(|_| sync_time(node, name)).find(|time| *time < median);
+            assert_eq!(least.is_none(), is_slow, "{name}: node {}, {least:?}", node.number + 1);
+        }
+    };
     switch.fault(Nodes::One(1), slow).unwrap();
-    assert_eq!(are_slow("one"), [false, true, false]);
+    are_slow("one", [false, true, false]);
     switch.mend(Nodes::One(0)).unwrap();
-    assert_eq!(are_slow("other"), [false, true, false]);
+    are_slow("other", [false, true, false]);
     switch.mend(Nodes::One(1)).unwrap();
-    assert_eq!(are_slow("mended"), [false; 3]);
+    are_slow("mended", [false; 3]);
     switch.fault(Nodes::All, slow).unwrap();
     switch.mend(Nodes::One(1)).unwrap();
-    assert_eq!(are_slow("others"), [true, false, true]);
+    are_slow("others", [true, false, true]);
     switch.mend(Nodes::All).unwrap();
-    assert_eq!(are_slow("none"), [false; 3]);
+    are_slow("none", [false; 3]);
     let [ends, beyond] = [[0, 2], [0, 3]].map(|numbers| Nodes::Several(NodeSet::of(&numbers).unwrap()));
     switch.fault(ends, slow).unwrap();
-    assert_eq!(are_slow("ends"), [true, false, true]);
+    are_slow("ends", [true, false, true]);
     switch.mend(ends).unwrap();
-    assert_eq!(are_slow("ends mended"), [false; 3]);
+    are_slow("ends mended", [false; 3]);
     assert_eq!(switch.fault(beyond, slow).unwrap_err().what, "there is no node 4");
     let absent = switch.fault(Nodes::One(3), slow).unwrap_err();
     assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));

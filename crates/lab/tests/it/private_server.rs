@@ -251,8 +251,10 @@ fn a_wish_to_stop_ends_the_wait_for_a_program_that_goes_on_and_kills_it() {
 fn a_server_that_dies_says_how_and_what_it_said_last_and_its_log_is_kept() {
     let base = base();
     let mut server = server(base.path());
-    start_shell(&mut server, "echo all was well; sleep 0.05; echo then it was not >&2; exit 3");
+    let script = "echo all was well; until [ -e end ]; do sleep 0.05; done; echo then it was not >&2; exit 3";
+    start_shell(&mut server, script);
     server.check().unwrap();
+    fs::write(server.data_dir().join("end"), "").unwrap();
     let mut died = None;
     wait_for("its death", BOUND, || {
         died = server.check().err();

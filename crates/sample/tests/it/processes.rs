@@ -97,9 +97,14 @@ fn a_server_is_the_whole_tree_of_its_processes() {
         assert!(Instant::now() < deadline, "the shell has not got its three descendants");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let ([idle, memory, threads], _) = server.read(["user", "memory", "threads"]);
-    assert!(idle.unwrap() < 50.0 && memory.unwrap() > 1e5, "{idle:?} {memory:?}");
-    assert_eq!(threads, Some(4.0));
+    let ([memory, threads], _) = server.read(["memory", "threads"]);
+    assert!(memory.unwrap() > 1e5 && threads == Some(4.0), "{memory:?} {threads:?}");
+    // Their programs may still start, and processor time is counted in ticks of 10 ms.
+    let is_idle = (0..20).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        server.read(["user"]).0[0].is_some_and(|user| user < 50.0)
+    });
+    assert!(is_idle, "four processes that wait are busy");
     // The process that did the work has ended by then: the shell took its time.
     shell.go_on();
     assert_eq!(shell.hear(), "done");

@@ -53,7 +53,7 @@ pub struct Dialect {
     pub end: &'static str,
     /// Codes of an operation whose connection was ended.
     pub ended: &'static [&'static str],
-    /// Statement that bounds the time of later ones to 50 ms, and the code of one that took longer.
+    /// Statement that bounds the time of later ones to 0.5 s, and the code of one that took longer.
     pub bounded: (&'static str, &'static str),
     /// Holder of the tables of a run: `schema` or `database`.
     pub holder: &'static str,

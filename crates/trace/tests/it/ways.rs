@@ -146,13 +146,18 @@ fn a_slow_call_is_listed_with_its_file_by_each_way() {
         let mut child = Told::start();
         let mut tracer = start(way, child.pid(), Duration::from_millis(20));
         child.does(&format!("fsync 3 {}", place.path().join("small").display()));
+        // On a busy machine looks at `/proc` may come after a call has ended.
+        let tries = if way == Way::Proc { 3 } else { 1 };
         let before = Instant::now();
-        child.does(&format!("big 1 {}", file.display()));
-        let took = before.elapsed();
-        let found = read(&mut tracer);
-        assert_eq!((found.way, found.lost), (way, 0));
-        let slow = found.slow.iter().filter(|slow| slow.path.as_ref() == Some(&file)).max_by_key(|slow| slow.time_ns);
-        let slow = slow.unwrap_or_else(|| panic!("{way}: {found:#?}"));
+        let listed = (0..tries).find_map(|_| {
+            child.does(&format!("big 1 {}", file.display()));
+            let (took, found) = (before.elapsed(), read(&mut tracer));
+            assert_eq!((found.way, found.lost), (way, 0));
+            let of_file = found.slow.iter().filter(|slow| slow.path.as_ref() == Some(&file));
+            let slow = of_file.max_by_key(|slow| slow.time_ns)?.clone();
+            Some((slow, found, took))
+        });
+        let (slow, found, took) = listed.unwrap_or_else(|| panic!("{way}: no slow call was listed"));
         assert_eq!((slow.pid, slow.call), (child.pid(), Call::Fsync));
         assert!(
             slow.time_ns >= 20_000_000 && u128::from(slow.time_ns) < took.as_nanos(),
@@ -225,7 +230,9 @@ fn one_that_ends_meanwhile_is_told_of() {
         let found = read(&mut tracer);
         let seen = count(&found, Call::Fsync, Some(pid)).0;
         assert!(if way == Way::Proc { seen <= 4 } else { seen == 4 }, "{way}: {found:#?}");
-        assert_eq!(read(&mut tracer).times().len(), seen, "{way}");
+        let again = read(&mut tracer).times().len();
+        // Looks at `/proc` may come later than the first reading.
+        assert!(again == seen || (way == Way::Proc && (seen..=4).contains(&again)), "{way}: {seen}, then {again}");
     }
 }
 

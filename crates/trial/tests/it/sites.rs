@@ -103,13 +103,18 @@ fn the_node_that_works_is_the_one_whose_processor_time_rises() {
     fs::write(cluster.nodes()[1].data_dir.join("load"), "").unwrap();
     // Until its shell has seen that.
     server.next(3 * MOMENT, []);
-    let [busy, threads] = server.next(SECOND, ["user", "busy"]);
-    let [one, two, three] = ["node 1", "node 2", "node 3"].map(|node| of(&busy, node));
-    // Other tests may take most of the machine.
-    assert!(two > 5.0 && two > 3.0 * one && two > 3.0 * three, "{busy:?} after {idle:?}");
-    assert!((of(&busy, "") - one - two - three).abs() < 1.0, "{busy:?}");
-    // Its shell is the program that runs most there.
-    assert!(of(&threads, "node 2 sh") > 5.0, "{threads:?}");
+    let mut last = [Vec::new(), Vec::new()];
+    // Other tests may take most of the machine for a second.
+    let it_works = (0..10).any(|_| {
+        last = server.next(SECOND, ["user", "busy"]);
+        let [busy, threads] = &last;
+        let [one, two, three] = ["node 1", "node 2", "node 3"].map(|node| of(busy, node));
+        assert!((of(busy, "") - one - two - three).abs() < 1.0, "{busy:?}");
+        // Its shell is the program that runs most there.
+        let shell_works = threads.iter().any(|(own, share)| own == "node 2 sh" && *share > 5.0);
+        two > 5.0 && two > 3.0 * one && two > 3.0 * three && shell_works
+    });
+    assert!(it_works, "{last:?} after {idle:?}");
     let mut tcp = Followed::open("tcp", &cluster);
     let [segments] = tcp.next(MOMENT, ["sent_segments"]);
     let segments: Vec<String> = segments.into_iter().map(|(subject, _)| subject).collect();
@@ -123,7 +128,7 @@ fn a_node_that_is_limited_to_a_tenth_of_a_processor_is_seen_to_be_throttled() {
     let cluster = start(base.path(), 1, 0, Limits { cpus: Some(0.1), ..Limits::default() });
     fs::write(cluster.nodes()[0].data_dir.join("load"), "").unwrap();
     let mut groups = Followed::open("cgroup", &cluster);
-    let has_it = (0..5).any(|_| of(&groups.next(SECOND, ["throttled"])[0], "node 1") > 20.0);
+    let has_it = (0..20).any(|_| of(&groups.next(SECOND, ["throttled"])[0], "node 1") > 20.0);
     assert!(has_it, "{:?}", groups.before.1);
     cluster.close().unwrap();
 }

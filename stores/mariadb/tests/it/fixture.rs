@@ -57,7 +57,7 @@ impl SqlServer for Server {
         own_id: "SELECT CONNECTION_ID()",
         end: "KILL {}",
         ended: &["1927", "1053", ""],
-        bounded: ("SET max_statement_time = 0.05", "1969"),
+        bounded: ("SET max_statement_time = 0.5", "1969"),
         holder: "database",
         exists: "database exists",
         inventory: "SELECT GROUP_CONCAT(VARIABLE_NAME, VARIABLE_VALUE ORDER BY 1) \

@@ -60,7 +60,7 @@ impl SqlServer for Server {
         own_id: "SELECT pg_backend_pid()",
         end: "SELECT pg_terminate_backend({})",
         ended: &["57P01"],
-        bounded: ("SET statement_timeout = 50", "57014"),
+        bounded: ("SET statement_timeout = 500", "57014"),
         holder: "schema",
         exists: "already exists",
         inventory: INVENTORY,

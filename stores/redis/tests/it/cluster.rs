@@ -316,7 +316,7 @@ fn slots_that_move_under_load_are_followed() {
         });
         assert!(result.errors.is_empty(), "{:?}", result.errors);
         assert_eq!((result.lost_connections, result.down_ns), (0, 0));
-        assert!(result.ops > 1_000, "{}", result.ops);
+        assert!(result.ops > 300, "{}", result.ops);
         let (moved, asked) = (counter(&mut *store, "cluster_moved"), counter(&mut *store, "cluster_ask"));
         assert!(moved >= 2.0 && asked >= 1.0, "{moved} MOVED and {asked} ASK at depth {depth}");
         store.close().unwrap();

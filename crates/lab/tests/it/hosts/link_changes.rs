@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::Link;
 use plimsoll_lab::hosts::Host;
 
-use super::{connect, pair, round_trip};
+use super::{connect, pair, round_trip, socket};
 
 /// Longest wait for datagrams to arrive.
 const ARRIVE_MAX: Duration = Duration::from_secs(60);
@@ -79,15 +78,6 @@ impl Numbered {
         let arrived: BTreeSet<u32> = numbers.iter().copied().collect();
         (0..sent).filter(|number| !arrived.contains(number)).collect()
     }
-}
-
-/// Opens a socket on a host whose buffer holds all datagrams of a test: other tests may hold its reader up.
-fn socket(host: &Host) -> UdpSocket {
-    let _guard = host.enter().unwrap();
-    let socket = UdpSocket::bind((host.address(), 0)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20);
-    socket
 }
 
 /// Makes two hosts that know each other's Ethernet addresses.

@@ -51,8 +51,9 @@ fn a_neighbour_on_the_network_shares_the_rate_of_a_link_until_it_ends() {
     assert!(is_slow, "a round trip is as quick beside the neighbour");
     neighbour.end().unwrap();
     assert!(is_quick(&mut stream), "the link is still full");
-    let after = traffic(&two);
-    assert!(after.iter().all(|rate| *rate < 1.0), "{after:?} Mbit/s");
+    // Its connections may still send again what they had sent.
+    let is_empty = (0..5).any(|_| traffic(&two).iter().all(|rate| *rate < 1.0));
+    assert!(is_empty, "the link still carries its bytes");
 }
 
 #[test]

@@ -95,12 +95,12 @@ impl Sink for Heard {
     }
 }
 
-/// Waits until `is_met`, for 30 s at most.
+/// Waits until `is_met`, for 100 s at most.
 #[track_caller]
 pub(super) fn await_until(what: &str, is_met: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_met() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(began.elapsed() < Duration::from_secs(100), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
