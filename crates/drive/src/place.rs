@@ -122,6 +122,12 @@ pub(crate) fn unanswered(place: &str, waited_ns: u64) -> StoreError {
         .next("check the server's log; if it only needs longer, raise op_timeout (of a load: load_timeout)")
 }
 
+/// Returns true if a retry cannot succeed.
+pub(crate) fn is_for_good(error: &StoreError) -> bool {
+    use StoreErrorKind as K;
+    matches!(error.kind, K::Authentication | K::Permission | K::Usage | K::Missing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

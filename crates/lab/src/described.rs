@@ -5,14 +5,14 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::{
     Launch, Member, Node, Params, Recipe, ServerDescription, ServerSpec, StoreError, StoreErrorKind, StoreKind, Waits,
 };
 
-/// Time between two checks whether a command has ended.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+use crate::supervisor::ends_within;
+
 /// Bytes kept of a command's output.
 const SAID_BYTES_MAX: u64 = 2048;
 
@@ -121,21 +121,14 @@ fn succeeds(name: &str, command: &str, node: &Node, bound: Duration) -> Result<(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    let until = Instant::now() + bound;
-    let ended = loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) => break Some(status),
-            None if Instant::now() >= until => break None,
-            None => std::thread::sleep(LOOK_INTERVAL),
-        }
-    };
-    let Some(status) = ended else {
+    if !ends_within(&mut child, bound) {
         // The command may have ended just now.
         let _ = child.kill();
         let _ = child.wait();
         let what = format!("`{name}` did not end within {} s", bound.as_secs());
         return Err(StoreError::new(StoreErrorKind::Unreachable, what));
-    };
+    }
+    let status = child.wait().map_err(failed)?;
     if status.success() {
         return Ok(());
     }

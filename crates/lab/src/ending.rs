@@ -123,12 +123,7 @@ pub(crate) fn log_of(path: &Path, start: u64) -> Log {
 
 /// Returns the lines in which the log at `path` reports a crash after offset `start`, and those that follow.
 pub(crate) fn crash_in(path: &Path, start: u64) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(start.max(length.saturating_sub(CRASH_BYTES)))).ok()?;
-    let mut bytes = Vec::new();
-    file.take(CRASH_BYTES).read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
+    let (_, text) = end_of(path, start, CRASH_BYTES).ok()?;
     let mut lines = text.lines().skip_while(|line| {
         let line = line.to_lowercase();
         !CRASHES.iter().any(|words| line.contains(words))
@@ -139,19 +134,23 @@ pub(crate) fn crash_in(path: &Path, start: u64) -> Option<String> {
 
 /// Returns the last lines of the log at `path` after offset `start`.
 fn tail_of(path: &Path, start: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let from = start.max(length.saturating_sub(TAIL_BYTES));
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let (from, text) = end_of(path, start, TAIL_BYTES)?;
     let mut lines: Vec<&str> = text.lines().collect();
     if from > start && lines.len() > 1 {
         // The first line most likely is the end of a longer one.
         lines.remove(0);
     }
     Ok(lines.split_off(lines.len().saturating_sub(TAIL_LINES)).join("\n").trim().to_owned())
+}
+
+/// Returns at most `bytes_max` of the end of the log at `path` after offset `start`, and their offset.
+pub(crate) fn end_of(path: &Path, start: u64, bytes_max: u64) -> io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let from = start.max(file.metadata()?.len().saturating_sub(bytes_max));
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok((from, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 #[cfg(test)]

@@ -84,15 +84,16 @@ pub fn open(
         }
         _ => None,
     };
-    let of_servers = || disks.as_ref().map(|disks| Arc::clone(&disks.0));
+    let mut start = |recipe, data_dir: &Path, said, log_dir: &Path| {
+        let disks = disks.as_ref().map(|disks| Arc::clone(&disks.0));
+        let bases = Bases { directories: bases(data_dir, said), disks };
+        let limits = Limits::of(&options.params)?;
+        Cluster::start_under(Supervisor::start()?, limits, recipe, bases, log_dir, &options.waits, progress)
+    };
     let location = match &mut options.target {
         Target::Private { data_dir, said, log_dir } => match kind.recipe(&options.params)? {
             Some(recipe) => {
-                let bases = Bases { directories: bases(data_dir, *said), disks: of_servers() };
-                let limits = Limits::of(&options.params)?;
-                let supervisor = Supervisor::start()?;
-                let cluster =
-                    Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
+                let cluster = start(recipe, data_dir, *said, log_dir)?;
                 options.target = Target::Servers(cluster.handle().servers());
                 Location::Cluster { _guard: cluster.handle().enter()?, cluster }
             }
@@ -106,11 +107,7 @@ pub fn open(
             }
         },
         Target::Described { server, data_dir, log_dir } => {
-            let bases = Bases { directories: bases(data_dir, false), disks: of_servers() };
-            let recipe = Box::new(DescribedServer(server.clone()));
-            let limits = Limits::of(&options.params)?;
-            let supervisor = Supervisor::start()?;
-            let cluster = Cluster::start_under(supervisor, limits, recipe, bases, log_dir, &options.waits, progress)?;
+            let cluster = start(Box::new(DescribedServer(server.clone())), data_dir, false, log_dir)?;
             let url = described::filled(&server.url, &cluster.first());
             options.target = Target::Attach { url, password: None };
             Location::Cluster { _guard: None, cluster }
@@ -182,11 +179,7 @@ impl OpenStore {
 
     /// Returns the places of its servers on this machine; none if the store is embedded or attached.
     pub fn sites(&self) -> Vec<NodeSite> {
-        match &self.location {
-            Location::Cluster { cluster, .. } => cluster.sites(),
-            Location::Lab { servers, .. } => servers.sites(),
-            _ => Vec::new(),
-        }
+        self.servers().map_or_else(Vec::new, |servers| servers.sites())
     }
 
     /// Returns the ids of its servers' first processes, as [`OpenStore::sites`].
@@ -196,11 +189,7 @@ impl OpenStore {
 
     /// Returns the name of the server at `address`: `node 2` for a private one, otherwise its address.
     pub fn server_name(&self, address: &Address) -> String {
-        let nodes = match &self.location {
-            Location::Cluster { cluster, .. } => cluster.nodes(),
-            Location::Lab { servers, .. } => servers.nodes(),
-            _ => Vec::new(),
-        };
+        let nodes = self.servers().map_or_else(Vec::new, |servers| servers.nodes());
         let is_at = |node: &&Arc<Node>| match address {
             Address::Unix(path) => path.starts_with(&node.socket_dir),
             Address::Tcp(host, port) => *host == node.address.to_string() && node.ports.contains(port),
@@ -256,11 +245,7 @@ impl OpenStore {
 
     /// Returns [`Servers::settings`] of its servers.
     pub fn lab_settings(&self) -> Vec<Setting> {
-        let mut settings = match &self.location {
-            Location::Cluster { cluster, .. } => cluster.settings(),
-            Location::Lab { servers, .. } => servers.settings(),
-            _ => Vec::new(),
-        };
+        let mut settings = self.servers().map_or_else(Vec::new, |servers| servers.settings());
         settings.extend(self.disks.iter().flat_map(|disks| disks.0.settings()));
         settings
     }
@@ -412,7 +397,7 @@ impl OpenStore {
         Ok(ColdStart::Done { file_bytes, resident_bytes })
     }
 
-    fn stop_and_start(&mut self, between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn stop_and_start(&mut self, mut between: impl FnMut(&Path) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let done = match &self.location {
             Location::Attached => {
                 let what = format!("Plimsoll does not restart an attached {} server", self.spec.name);
@@ -421,15 +406,11 @@ impl OpenStore {
             }
             Location::Embedded(files) => {
                 self.store.disconnect()?;
-                std::iter::once(files.as_path()).try_for_each(between)
+                between(files)
             }
-            Location::Cluster { cluster, .. } => {
+            Location::Cluster { .. } | Location::Lab { .. } => {
                 self.store.disconnect()?;
-                restarted(&**cluster, between)
-            }
-            Location::Lab { servers, .. } => {
-                self.store.disconnect()?;
-                restarted(&**servers, between)
+                self.servers().map_or(Ok(()), |servers| restarted(&*servers, between))
             }
         };
         self.store.reconnect()?;

@@ -35,6 +35,7 @@ use plimsoll_core::{
     FailoverTime, LimitChange, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
+use serde::de::DeserializeOwned;
 
 use crate::PrivilegedFault;
 use crate::hosts::NamespaceGuard;
@@ -240,14 +241,10 @@ impl Lab {
 
     /// Asks the lab again for its nodes.
     fn look(&mut self) -> Result<(), StoreError> {
-        match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
-            LabReply::Nodes { nodes, namespace, has_primary, failover_time } => {
-                (self.nodes, self.namespace) = (nodes.into_iter().map(Arc::new).collect(), namespace);
-                (self.has_primary, self.failover_time) = (has_primary, failover_time);
-                Ok(())
-            }
-            _ => Err(self.garbled()),
-        }
+        let nodes: Vec<Node>;
+        (nodes, self.namespace, self.has_primary, self.failover_time) = self.ask(&LabRequest::Nodes, ANSWER_BOUND)?;
+        self.nodes = nodes.into_iter().map(Arc::new).collect();
+        Ok(())
     }
 
     /// Returns the lab's status.
@@ -255,10 +252,7 @@ impl Lab {
     /// # Errors
     /// `Broken` if it does not answer.
     pub fn status(&self) -> Result<LabStatus, StoreError> {
-        match self.ask(&LabRequest::Status, ANSWER_BOUND)? {
-            LabReply::Status(status) => Ok(*status),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::Status, ANSWER_BOUND)
     }
 
     /// Fails if the process that holds the lab may not carry out a fault on its servers.
@@ -266,7 +260,7 @@ impl Lab {
     /// # Errors
     /// As [`PrivilegedFault::must_be_permitted`] in that process; `Broken` if it does not answer.
     pub fn must_permit(&self, fault: PrivilegedFault) -> Result<(), StoreError> {
-        self.done(&LabRequest::Permits(fault))
+        self.ask(&LabRequest::Permits(fault), WORK_BOUND)
     }
 
     /// Opens the log of what others do to the lab from now on.
@@ -300,18 +294,7 @@ impl Lab {
         given: &str,
     ) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         let request = LabRequest::Limit { nodes, change: change.clone(), given: given.to_owned() };
-        match self.ask(&request, WORK_BOUND)? {
-            LabReply::Limits(before) => Ok(before),
-            _ => Err(self.garbled()),
-        }
-    }
-
-    /// Returns the node that `request` asks for.
-    fn node_of(&self, request: &LabRequest) -> Result<Nodes, StoreError> {
-        match self.ask(request, WORK_BOUND)? {
-            LabReply::Chosen(nodes) => Ok(nodes),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&request, WORK_BOUND)
     }
 
     /// Ends the lab and removes all its files; returns when that is done.
@@ -319,7 +302,7 @@ impl Lab {
     /// # Errors
     /// Errors of removing.
     pub fn down(self) -> Result<(), StoreError> {
-        self.done(&LabRequest::Down)?;
+        self.ask::<()>(&LabRequest::Down, WORK_BOUND)?;
         let until = Instant::now() + ANSWER_BOUND;
         while is_held(&self.directory) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
@@ -332,14 +315,7 @@ impl Lab {
     /// # Errors
     /// `Usage` if the store takes no further nodes, or a node does not run; otherwise as it failed to join.
     pub fn add_to_stay(&self) -> Result<usize, StoreError> {
-        self.add_for(None)
-    }
-
-    fn add_for(&self, needed_by: Option<u32>) -> Result<usize, StoreError> {
-        match self.ask(&LabRequest::Add { needed_by }, WORK_BOUND)? {
-            LabReply::Added(number) => Ok(number),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::Add { needed_by: None }, WORK_BOUND)
     }
 
     /// Returns the limits as settings: of each node if they differ.
@@ -360,18 +336,11 @@ impl Lab {
 
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
-        self.done(&LabRequest::Act { act, nodes })?;
+        self.ask::<()>(&LabRequest::Act { act, nodes }, WORK_BOUND)?;
         Ok(Span { from, until: Instant::now() })
     }
 
-    fn done(&self, request: &LabRequest) -> Result<(), StoreError> {
-        match self.ask(request, WORK_BOUND)? {
-            LabReply::Done => Ok(()),
-            _ => Err(self.garbled()),
-        }
-    }
-
-    fn ask(&self, request: &LabRequest, bound: Duration) -> Result<LabReply, StoreError> {
+    fn ask<T: DeserializeOwned>(&self, request: &LabRequest, bound: Duration) -> Result<T, StoreError> {
         let lost = |error: std::io::Error| {
             if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::NotFound) {
                 let what = format!("lab `{}` was ended meanwhile", self.name);
@@ -397,15 +366,11 @@ impl Lab {
             }
             Ok(serde_json::from_str(&answer)?)
         };
-        match ask().map_err(lost)? {
-            LabReply::Failed(failed) => Err(failed),
-            answer => Ok(answer),
-        }
-    }
-
-    fn garbled(&self) -> StoreError {
-        let what = format!("lab `{}` sent a malformed reply, and may have done what was asked", self.name);
-        StoreError::broken(what)
-            .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")
+        let answer: LabReply = ask().map_err(lost)?;
+        serde_json::from_value(answer?).map_err(|_| {
+            let what = format!("lab `{}` sent a malformed reply, and may have done what was asked", self.name);
+            StoreError::broken(what)
+                .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")
+        })
     }
 }

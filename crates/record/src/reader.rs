@@ -1,6 +1,5 @@
 //! Reads a recording: of a finished run, of one that was killed, and of one that is still going on.
 
-mod operations;
 mod slices;
 
 use std::collections::BTreeMap;
@@ -16,15 +15,15 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::data::{
-    Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState,
-    ResultName, Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial, TrialHeader,
+    Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level, Operations, Phase, PhaseEnd, PhaseHeader, PhaseResult,
+    PhaseState, ResultName, Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial, TrialHeader,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
 use crate::fault::skipped_of_words;
+use crate::operations;
 use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside, has_table};
-use operations::read_operations;
-use slices::read_slices;
+use slices::{check_generator, read_slices};
 
 /// Largest count and latest time of a recording: two years, in nanoseconds. Calculations with such numbers do not overflow.
 const COUNT_MAX: u64 = 1 << 56;
@@ -223,6 +222,21 @@ fn all<T>(connection: &Connection, sql: &str, mut get: impl FnMut(&Row<'_>) -> R
     Ok(found)
 }
 
+/// Reads all rows of `sql` from `table`, which not all recordings have.
+fn all_of_table<T>(
+    connection: &Connection,
+    table: &str,
+    sql: &str,
+    get: impl FnMut(&Row<'_>) -> Read<T>,
+) -> Read<Vec<T>> {
+    if has_table(connection, table)? { all(connection, sql, get) } else { Ok(Vec::new()) }
+}
+
+/// Returns the bytes of the column at `position`.
+fn blob<'a>(row: &'a Row<'_>, position: usize) -> Read<&'a [u8]> {
+    Ok(row.get_ref(position)?.as_blob().map_err(rusqlite::Error::from)?)
+}
+
 /// The column at `position` as a count or a time.
 fn count(row: &Row<'_>, position: usize) -> Read<u64> {
     optional_count(row, position)?.ok_or_else(|| Fault::Content(format!("column {position} of a row is null")))
@@ -331,13 +345,9 @@ fn read_events(connection: &Connection) -> Read<Vec<Event>> {
 
 /// Reads the parts of faults by trial and ordinal, of a recording that has them.
 fn read_fault_details(connection: &Connection) -> Read<BTreeMap<(u32, u32), FaultDetail>> {
-    if !has_table(connection, "fault_detail")? {
-        return Ok(BTreeMap::new());
-    }
     let sql = "SELECT trial, ordinal, detail FROM fault_detail";
-    let details: Vec<((u32, u32), FaultDetail)> =
-        all(connection, sql, |row| Ok(((row.get(0)?, row.get(1)?), document(row, 2)?)))?;
-    Ok(details.into_iter().collect())
+    let one = |row: &Row<'_>| Ok(((row.get(0)?, row.get(1)?), document(row, 2)?));
+    all_of_table(connection, "fault_detail", sql, one).map(|details| details.into_iter().collect())
 }
 
 fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
@@ -411,7 +421,7 @@ fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
 
 /// The histogram in the column at `position`; `what` it is.
 fn distribution(decoder: &mut Deserializer, row: &Row<'_>, position: usize, what: &str) -> Read<Distribution> {
-    let mut bytes = row.get_ref(position)?.as_blob().map_err(rusqlite::Error::from)?;
+    let mut bytes = blob(row, position)?;
     let dense = decoder.deserialize::<u64, _>(&mut bytes);
     dense.map(|dense| Distribution::from(&dense)).map_err(|error| Fault::Content(format!("{what}: {error}")))
 }
@@ -454,7 +464,17 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
         phase_of(&mut phases, row).map(|phase| phase.end.results.push(result))
     })?;
     read_slices(connection, &mut phases)?;
-    read_operations(connection, &mut phases)?;
+    let sql = "SELECT trial, phase, until_ns, generator, times FROM operations ORDER BY trial, phase";
+    all_of_table(connection, "operations", sql, |row| {
+        check_generator(row, 3)?;
+        let until_ns = optional_count(row, 2)?;
+        let phase = phase_of(&mut phases, row)?;
+        let damaged = || Fault::Content(format!("the operations of phase {} are damaged", phase.header.name));
+        let each = operations::decode(blob(row, 4)?).ok_or_else(damaged)?;
+        check_time("an operation", 0, each.last().map_or(0, |op| op.end_ns))?;
+        phase.operations = Some(Operations { each, until_ns });
+        Ok(())
+    })?;
     for phase in phases.values_mut().filter(|phase| phase.end.state == PhaseState::Unfinished) {
         phase.end.end_ns = phase.slices.last().map_or(phase.end.end_ns, |slice| slice.end_ns);
     }

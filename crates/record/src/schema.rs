@@ -207,62 +207,40 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 ";
 
-/// The table of affected clients. A recording has it only if they were looked for, as with [`OPERATIONS_DDL`].
-pub const AFFECTED_DDL: &str = "
-CREATE TABLE IF NOT EXISTS affected (
+/// Makes a table of what slices have beside their histograms.
+macro_rules! table_of_slices {
+    ($name:literal, $columns:literal) => {
+        concat!(
+            "\nCREATE TABLE IF NOT EXISTS ",
+            $name,
+            " (
   trial INTEGER NOT NULL,
   phase INTEGER NOT NULL,
   slice INTEGER NOT NULL,
   generator INTEGER NOT NULL,
-  clients INTEGER NOT NULL,
-  count INTEGER NOT NULL,
-  bits BLOB NOT NULL,
+  ",
+            $columns,
+            ",
   PRIMARY KEY (trial, phase, slice, generator),
   FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
 ) STRICT, WITHOUT ROWID;
-";
+"
+        )
+    };
+}
+
+/// The table of affected clients. A recording has it only if they were looked for, as with [`OPERATIONS_DDL`].
+pub const AFFECTED_DDL: &str =
+    table_of_slices!("affected", "clients INTEGER NOT NULL, count INTEGER NOT NULL, bits BLOB NOT NULL");
 
 /// The table of parts of the keys. A recording has it only if sessions knew them, as with [`OPERATIONS_DDL`].
-pub const KEY_PARTS_DDL: &str = "
-CREATE TABLE IF NOT EXISTS key_parts (
-  trial INTEGER NOT NULL,
-  phase INTEGER NOT NULL,
-  slice INTEGER NOT NULL,
-  generator INTEGER NOT NULL,
-  parts INTEGER NOT NULL,
-  ticks BLOB NOT NULL,
-  PRIMARY KEY (trial, phase, slice, generator),
-  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
-) STRICT, WITHOUT ROWID;
-";
+pub const KEY_PARTS_DDL: &str = table_of_slices!("key_parts", "parts INTEGER NOT NULL, ticks BLOB NOT NULL");
 
 /// The table of silences of clients. A recording has it only if they were looked for, as with [`OPERATIONS_DDL`].
-pub const SILENCES_DDL: &str = "
-CREATE TABLE IF NOT EXISTS silences (
-  trial INTEGER NOT NULL,
-  phase INTEGER NOT NULL,
-  slice INTEGER NOT NULL,
-  generator INTEGER NOT NULL,
-  count INTEGER NOT NULL,
-  times BLOB NOT NULL,
-  PRIMARY KEY (trial, phase, slice, generator),
-  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
-) STRICT, WITHOUT ROWID;
-";
+pub const SILENCES_DDL: &str = table_of_slices!("silences", "count INTEGER NOT NULL, times BLOB NOT NULL");
 
 /// The table of servers that answered. A recording has it only if there were several, as with [`OPERATIONS_DDL`].
-pub const SERVER_TICKS_DDL: &str = "
-CREATE TABLE IF NOT EXISTS server_ticks (
-  trial INTEGER NOT NULL,
-  phase INTEGER NOT NULL,
-  slice INTEGER NOT NULL,
-  generator INTEGER NOT NULL,
-  names TEXT NOT NULL,
-  ticks BLOB NOT NULL,
-  PRIMARY KEY (trial, phase, slice, generator),
-  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
-) STRICT, WITHOUT ROWID;
-";
+pub const SERVER_TICKS_DDL: &str = table_of_slices!("server_ticks", "names TEXT NOT NULL, ticks BLOB NOT NULL");
 
 /// The table of parts of planned faults. A recording has it only if it has faults, as with [`OPERATIONS_DDL`].
 pub const FAULT_DETAIL_DDL: &str = "

@@ -85,7 +85,6 @@ impl BlockTracer {
     /// # Errors
     /// The kernel's own, which are not expected.
     pub fn read(&mut self) -> Result<BlocksSeen, TraceError> {
-        let failed = || TraceError::of("bpf(2), to read a map");
         let mut all: BTreeMap<_, Times> = BTreeMap::new();
         let add = |key: &[u8; 8], count: &[u8; 8]| {
             let count = u64::from_ne_bytes(*count);
@@ -93,8 +92,8 @@ impl BlockTracer {
                 all.entry((device, request)).or_default().add(bucket, count);
             }
         };
-        self.maps.times.each::<8, 8>(add).map_err(failed())?;
-        let lost = self.maps.lost.read_number().map_err(failed())?;
+        self.maps.times.each::<8, 8>(add)?;
+        let lost = self.maps.lost.read_number()?;
         let nothing = Times::default();
         let new = all.iter().map(|(key, times)| (*key, times.since(self.before.get(key).unwrap_or(&nothing))));
         let new = new.filter(|(_, times)| !times.is_empty()).collect();
@@ -124,14 +123,11 @@ struct Maps {
 
 impl Maps {
     fn new() -> Result<Self, TraceError> {
-        let made = || {
-            Ok(Self {
-                issued: Map::new(MapKind::RecentHash, 16, 8, REQUESTS_MAX)?,
-                times: Map::new(MapKind::Hash, 8, 8, BUCKETS_MAX)?,
-                lost: Map::number()?,
-            })
-        };
-        made().map_err(TraceError::of("bpf(2), to make a map"))
+        Ok(Self {
+            issued: Map::new(MapKind::RecentHash, 16, 8, REQUESTS_MAX)?,
+            times: Map::new(MapKind::Hash, 8, 8, BUCKETS_MAX)?,
+            lost: Map::number()?,
+        })
     }
 
     /// Assembles the program for the moment at which a device gets a request. A request that a device has refused for

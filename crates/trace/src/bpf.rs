@@ -124,7 +124,7 @@ pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), Trace
 /// Removes processes that have ended.
 pub(crate) fn forget_ended(processes: &Map) -> Result<(), TraceError> {
     let mut followed = Vec::new();
-    processes.each::<4, 1>(|pid, _| followed.push(*pid)).map_err(TraceError::of("bpf(2), to read a map"))?;
+    processes.each::<4, 1>(|pid, _| followed.push(*pid))?;
     for pid in followed.iter().filter(|pid| !is_there(u32::from_ne_bytes(**pid))) {
         drop(processes.remove(pid));
     }
@@ -159,49 +159,39 @@ fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_
 
 impl Source for Bpf {
     fn read(&mut self) -> Result<CallCounts, TraceError> {
-        let failed = || TraceError::of("bpf(2), to read a map");
         // Those that are gone before counts are read call nothing after that.
         let gone: Vec<u32> = self.known.iter().copied().filter(|pid| !is_there(*pid)).collect();
         let mut seen = CallCounts { gone, ..CallCounts::default() };
         let mut keys = Vec::new();
-        self.maps
-            .times
-            .each::<8, 8>(|key, count| {
-                let (pid, number) = (word_at(key, 0), u16::from_ne_bytes(bytes_at(key, 4)));
-                let count = u64::from_ne_bytes(*count);
-                if seen.gone.contains(&pid) {
-                    keys.push(*key);
-                }
-                let Some(call) = Call::of_number(number & !FAILED).filter(|_| count > 0) else { return };
-                let (times, failed) = seen.calls.entry((pid, call)).or_default();
-                times.add(u16::from_ne_bytes(bytes_at(key, 6)), count);
-                *failed += if number & FAILED == 0 { 0 } else { count };
-            })
-            .map_err(failed())?;
-        self.maps
-            .names
-            .each::<4, 16>(|pid, name| {
-                let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-                let name = String::from_utf8_lossy(&name[..end]).into_owned();
-                seen.names.insert(u32::from_ne_bytes(*pid), name);
-            })
-            .map_err(failed())?;
+        self.maps.times.each::<8, 8>(|key, count| {
+            let (pid, number) = (word_at(key, 0), u16::from_ne_bytes(bytes_at(key, 4)));
+            let count = u64::from_ne_bytes(*count);
+            if seen.gone.contains(&pid) {
+                keys.push(*key);
+            }
+            let Some(call) = Call::of_number(number & !FAILED).filter(|_| count > 0) else { return };
+            let (times, failed) = seen.calls.entry((pid, call)).or_default();
+            times.add(u16::from_ne_bytes(bytes_at(key, 6)), count);
+            *failed += if number & FAILED == 0 { 0 } else { count };
+        })?;
+        self.maps.names.each::<4, 16>(|pid, name| {
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+            let name = String::from_utf8_lossy(&name[..end]).into_owned();
+            seen.names.insert(u32::from_ne_bytes(*pid), name);
+        })?;
         // What is removed is gone anyway where it is not there.
         keys.iter().for_each(|key| drop(self.maps.times.remove(key)));
         seen.gone.iter().for_each(|pid| drop(self.maps.names.remove(&pid.to_ne_bytes())));
         self.known = seen.calls.keys().map(|(pid, _)| *pid).filter(|pid| !seen.gone.contains(pid)).collect();
         forget_ended(&self.maps.processes)?;
-        let mut unfinished = unfinished(&self.maps.threads, self.threshold_ns).map_err(failed())?;
+        let mut unfinished = unfinished(&self.maps.threads, self.threshold_ns)?;
         let (now_ns, threshold_ns) = (sys::now_ns(), self.threshold_ns);
-        self.maps
-            .requests
-            .each::<8, ENTRY_BYTES>(|_, entry| {
-                let call = in_entry(0, entry, now_ns);
-                unfinished.extend(call.filter(|call| call.time_ns >= threshold_ns));
-            })
-            .map_err(failed())?;
+        self.maps.requests.each::<8, ENTRY_BYTES>(|_, entry| {
+            let call = in_entry(0, entry, now_ns);
+            unfinished.extend(call.filter(|call| call.time_ns >= threshold_ns));
+        })?;
         seen.unfinished = unfinished.iter().map(|call| call.slow(call.given.path())).collect();
-        let lost = self.maps.lost.read_number().map_err(failed())?;
+        let lost = self.maps.lost.read_number()?;
         let mut calls = locked(&self.slow);
         // The thread that lists calls may not have come to all of those that were counted above.
         calls.list_ended();
@@ -342,7 +332,7 @@ fn follow_ring(slow: &Mutex<SlowCalls>, maps: &Maps, threshold_ns: u64, stopped:
 }
 
 /// Calls of threads that are not done and have taken `at_least_ns` so far.
-fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
+fn unfinished(threads: &Map, at_least_ns: u64) -> Result<Vec<SeenCall>, TraceError> {
     let now_ns = sys::now_ns();
     let mut found = Vec::new();
     threads.each::<4, ENTRY_BYTES>(|tid, entry| {

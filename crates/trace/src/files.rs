@@ -135,7 +135,7 @@ impl FileTracer {
     /// The kernel's own, which are not expected.
     pub fn read(&self) -> Result<FilesSeen, TraceError> {
         forget_ended(&self.maps.processes)?;
-        let lost = self.maps.lost.read_number().map_err(TraceError::of("bpf(2), to read a map"))?;
+        let lost = self.maps.lost.read_number()?;
         let mut calls = locked(&self.calls);
         // The thread that counts calls may not have come to all of those that have ended.
         calls.count_ended();

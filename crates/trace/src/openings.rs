@@ -98,15 +98,12 @@ pub(crate) struct Maps {
 
 impl Maps {
     pub(crate) fn new() -> Result<Self, TraceError> {
-        let made = || {
-            Ok(Self {
-                processes: Map::new(MapKind::Hash, 4, 1, programs::PROCESSES_MAX)?,
-                threads: Map::new(MapKind::Hash, 4, programs::ENTRY_BYTES as u32, programs::PROCESSES_MAX)?,
-                ring: Map::new(MapKind::Ring, 0, 0, RING_BYTES as u32)?,
-                lost: Map::number()?,
-            })
-        };
-        made().map_err(TraceError::of("bpf(2), to make a map"))
+        Ok(Self {
+            processes: Map::new(MapKind::Hash, 4, 1, programs::PROCESSES_MAX)?,
+            threads: Map::new(MapKind::Hash, 4, programs::ENTRY_BYTES as u32, programs::PROCESSES_MAX)?,
+            ring: Map::new(MapKind::Ring, 0, 0, RING_BYTES as u32)?,
+            lost: Map::number()?,
+        })
     }
 
     /// Assembles the program for the beginning of a call: keeps its first two arguments and, if it has one, its path.

@@ -83,19 +83,16 @@ pub(crate) struct Maps {
 impl Maps {
     /// Makes them, with room for `ring_bytes` of slow calls.
     pub(crate) fn new(ring_bytes: u32) -> Result<Self, TraceError> {
-        let made = || {
-            let hash = |key, value, entries| Map::new(MapKind::Hash, key, value, entries);
-            Ok(Self {
-                processes: hash(4, 1, PROCESSES_MAX)?,
-                threads: hash(4, ENTRY_BYTES as u32, THREADS_MAX)?,
-                requests: hash(8, ENTRY_BYTES as u32, THREADS_MAX)?,
-                times: hash(8, 8, BUCKETS_MAX)?,
-                names: hash(4, 16, PROCESSES_MAX)?,
-                ring: Map::new(MapKind::Ring, 0, 0, ring_bytes)?,
-                lost: Map::number()?,
-            })
-        };
-        made().map_err(TraceError::of("bpf(2), to make a map"))
+        let hash = |key, value, entries| Map::new(MapKind::Hash, key, value, entries);
+        Ok(Self {
+            processes: hash(4, 1, PROCESSES_MAX)?,
+            threads: hash(4, ENTRY_BYTES as u32, THREADS_MAX)?,
+            requests: hash(8, ENTRY_BYTES as u32, THREADS_MAX)?,
+            times: hash(8, 8, BUCKETS_MAX)?,
+            names: hash(4, 16, PROCESSES_MAX)?,
+            ring: Map::new(MapKind::Ring, 0, 0, ring_bytes)?,
+            lost: Map::number()?,
+        })
     }
 }
 

@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error::TraceError;
+
 /// A command of bpf(2).
 #[derive(Clone, Copy)]
 #[repr(i32)]
@@ -20,6 +22,9 @@ enum Bpf {
     InfoByFd = 15,
     MapLookupBatch = 24,
 }
+
+/// Description of a read, for errors.
+const READ: &str = "bpf(2), to read a map";
 
 /// Words of `union bpf_attr`, of which each command has its own layout (`include/uapi/linux/bpf.h`).
 type Attr = [u64; 16];
@@ -67,24 +72,25 @@ pub(crate) struct Map {
 
 impl Map {
     /// Makes a map of `entries` (of a ring: bytes).
-    pub(crate) fn new(kind: MapKind, key_bytes: u32, value_bytes: u32, entries: u32) -> io::Result<Self> {
+    pub(crate) fn new(kind: MapKind, key_bytes: u32, value_bytes: u32, entries: u32) -> Result<Self, TraceError> {
         let mut attr = Attr::default();
         attr[0] = halves(kind as u32, key_bytes);
         attr[1] = halves(value_bytes, entries);
-        let fd = bpf(Bpf::MapCreate, &mut attr).map(descriptor)?;
+        let fd = bpf(Bpf::MapCreate, &mut attr).map(descriptor);
+        let fd = fd.map_err(TraceError::of("bpf(2), to make a map"))?;
         Ok(Self { fd, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
     /// Makes a map with one number.
-    pub(crate) fn number() -> io::Result<Self> {
+    pub(crate) fn number() -> Result<Self, TraceError> {
         Self::new(MapKind::Array, 4, 8, 1)
     }
 
     /// Returns the number of such a map.
-    pub(crate) fn read_number(&self) -> io::Result<u64> {
+    pub(crate) fn read_number(&self) -> Result<u64, TraceError> {
         assert!(self.value_bytes == size_of::<u64>(), "length of the map's values");
         let mut number = [0u8; size_of::<u64>()];
-        self.keyed(Bpf::MapLookup, &0u32.to_ne_bytes(), number.as_mut_ptr() as u64)?;
+        self.keyed(Bpf::MapLookup, &0u32.to_ne_bytes(), number.as_mut_ptr() as u64).map_err(TraceError::of(READ))?;
         Ok(u64::from_ne_bytes(number))
     }
 
@@ -111,7 +117,7 @@ impl Map {
     pub(crate) fn each<const K: usize, const V: usize>(
         &self,
         mut each: impl FnMut(&[u8; K], &[u8; V]),
-    ) -> io::Result<()> {
+    ) -> Result<(), TraceError> {
         const ROOM: usize = 2_048;
         assert!(K == self.key_bytes && V == self.value_bytes, "lengths of the map");
         let (mut keys, mut values) = (vec![[0u8; K]; ROOM], vec![[0u8; V]; ROOM]);
@@ -127,7 +133,7 @@ impl Map {
             let ended = match bpf(Bpf::MapLookupBatch, &mut attr) {
                 Ok(_) => false,
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
-                Err(error) => return Err(error),
+                Err(error) => return Err(TraceError::of(READ)(error)),
             };
             let found = (attr[4] as u32 as usize).min(ROOM);
             keys.iter().zip(&values).take(found).for_each(|(key, value)| each(key, value));

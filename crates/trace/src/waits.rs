@@ -67,7 +67,6 @@ impl WaitTracer {
     /// # Errors
     /// The kernel's own, which are not expected.
     pub fn read(&mut self) -> Result<WaitsSeen, TraceError> {
-        let failed = || TraceError::of("bpf(2), to read a map");
         let mut times = Times::default();
         let add = |bucket: &[u8; 4], count: &[u8; 8]| {
             let count = u64::from_ne_bytes(*count);
@@ -75,8 +74,8 @@ impl WaitTracer {
                 times.add(u32::from_ne_bytes(*bucket) as u16, count);
             }
         };
-        self.maps.times.each::<4, 8>(add).map_err(failed())?;
-        let lost = self.maps.lost.read_number().map_err(failed())?;
+        self.maps.times.each::<4, 8>(add)?;
+        let lost = self.maps.lost.read_number()?;
         forget_ended(&self.maps.processes)?;
         let new = times.since(&self.before);
         self.before = times.clone();
@@ -97,15 +96,12 @@ struct Maps {
 
 impl Maps {
     fn new() -> Result<Self, TraceError> {
-        let made = || {
-            Ok(Self {
-                processes: Map::new(MapKind::Hash, 4, 1, PROCESSES_MAX)?,
-                began: Map::new(MapKind::RecentHash, 4, 8, THREADS_MAX)?,
-                times: Map::new(MapKind::Hash, 4, 8, BUCKETS_MAX)?,
-                lost: Map::number()?,
-            })
-        };
-        made().map_err(TraceError::of("bpf(2), to make a map"))
+        Ok(Self {
+            processes: Map::new(MapKind::Hash, 4, 1, PROCESSES_MAX)?,
+            began: Map::new(MapKind::RecentHash, 4, 8, THREADS_MAX)?,
+            times: Map::new(MapKind::Hash, 4, 8, BUCKETS_MAX)?,
+            lost: Map::number()?,
+        })
     }
 
     /// Assembles the program for the moment at which a processor leaves a thread, which is the running one, for another.

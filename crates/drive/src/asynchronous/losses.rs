@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use plimsoll_core::{Answer, AsyncSession, Outcome, StoreError, StoreErrorKind, waits};
+use plimsoll_core::{Answer, AsyncSession, Outcome, StoreError, waits};
 
 use super::{Came, Worker};
 use crate::link::LASTED_NS;
-use crate::place::{silent, unanswered};
+use crate::place::{is_for_good, silent, unanswered};
 use crate::result::StopReason;
 
 /// Since when a session has been away.
@@ -32,12 +32,6 @@ impl Losses {
         let since_ns = self.lost_ns.get().into_iter().chain(self.silent_since_ns.get()).min();
         since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
     }
-}
-
-/// Returns true if a retry cannot succeed.
-fn is_for_good(error: &StoreError) -> bool {
-    use StoreErrorKind as K;
-    matches!(error.kind, K::Authentication | K::Permission | K::Usage | K::Missing)
 }
 
 impl Worker {

@@ -1,11 +1,11 @@
 //! Connections that are lost or end, and how others are begun in their place.
 
-use plimsoll_core::{Outcome, StoreError, StoreErrorKind, waits};
+use plimsoll_core::{Outcome, StoreError, waits};
 use rustix::io::Errno;
 
 use super::WireWorker;
 use crate::link::{HungUp, Stage};
-use crate::place::{ResolvedAddress, name, unanswered};
+use crate::place::{ResolvedAddress, is_for_good, name, unanswered};
 use crate::reactor::Reactor;
 use crate::result::StopReason;
 use crate::worker::Busy;
@@ -192,13 +192,6 @@ impl<R: Reactor> WireWorker<R> {
         for lane in self.lanes.of(slot) {
             self.core.give_up(lane, now_ns, &self.failure);
         }
-        let for_good = matches!(
-            error.kind,
-            StoreErrorKind::Authentication
-                | StoreErrorKind::Permission
-                | StoreErrorKind::Usage
-                | StoreErrorKind::Missing
-        );
         let link = &mut self.links[slot];
         if code == "timeout" {
             // A protocol without a greeting is ready again at once, and may stay without an answer.
@@ -206,7 +199,7 @@ impl<R: Reactor> WireWorker<R> {
         }
         let open_ns = self.core.settings.open_timeout_ns;
         let is_away = |lost_ns: u64| now_ns.saturating_sub(lost_ns) > open_ns;
-        if for_good {
+        if is_for_good(&error) {
             self.core.halt(now_ns, StopReason::Refused(error));
         } else if (self.core.settings.ends_on_loss && had_work && !self.core.is_cancelled())
             || (!self.core.has_planned_end()

@@ -1,8 +1,6 @@
 //! Long-running operations of the nodes of a cluster, and waits for them that end if one hangs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,6 +11,7 @@ use plimsoll_core::{Progress, Servers, StoreError, Waits, shown};
 use rustix::process::Pid;
 
 use super::{Running, locked};
+use crate::ending::end_of;
 use crate::orphans::stands_still;
 
 /// Time between two looks while an operation runs.
@@ -331,14 +330,8 @@ fn bytes_below(directory: &Path) -> u64 {
 
 /// Returns the last line of a log; empty if there is none.
 fn last_line(log: &Path) -> String {
-    let mut end = Vec::new();
-    let read = File::open(log).and_then(|mut file| {
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_END_BYTES)))?;
-        file.take(LOG_END_BYTES).read_to_end(&mut end)
-    });
-    let text = String::from_utf8_lossy(&end);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).filter(|_| read.is_ok());
+    let (_, text) = end_of(log, 0, LOG_END_BYTES).unwrap_or_default();
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     shown::clean(&line.unwrap_or_default().chars().take(LINE_LETTERS_MAX).collect::<String>())
 }
 

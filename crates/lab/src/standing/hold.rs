@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, ProgramChange, StoreError, Waits, waits};
+use serde::Serialize;
 
 use super::lease::{self, Leases};
 use super::log::LogWriter;
 use super::long::{Long, NodeAnswers};
-use super::request::{LabAction, LabReply, LabRequest, LabStatus, NodeState, Sent};
+use super::request::{LabAction, LabReply, LabRequest, LabStatus, NodeState, NodesReply, Sent};
 use super::{ANSWER_BOUND, LabDirectory, TRUE_CLOCK};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
 use crate::supervisor::readable;
@@ -143,15 +144,17 @@ pub fn hold(
     holder.is_ending.store(true, Ordering::SeqCst);
     holder.long.end();
     let closed = cluster.close();
-    let answer = match &closed {
-        Ok(()) => LabReply::Done,
-        Err(error) => LabReply::Failed(error.clone()),
-    };
+    let answer = closed.clone().and_then(reply);
     drop(directory);
     for mut socket in std::mem::take(&mut *holder.waiting.lock().unwrap_or_else(PoisonError::into_inner)) {
         say(&mut socket, &answer);
     }
     closed
+}
+
+/// Makes a reply of what a request returns.
+fn reply<T: Serialize>(returned: T) -> LabReply {
+    serde_json::to_value(returned).map_err(|error| StoreError::broken(error.to_string()))
 }
 
 fn say(socket: &mut UnixStream, answer: &LabReply) {
@@ -197,7 +200,7 @@ impl Holder {
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))
                 .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")),
         };
-        say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
+        say(&mut socket, &answered);
     }
 
     /// Refuses a run's change of a link, limit, clock or program that another run has changed, until that one has set it
@@ -247,53 +250,52 @@ impl Holder {
         }
     }
 
-    fn answer(&self, process: u32, request: &LabRequest, socket: &UnixStream) -> Result<LabReply, StoreError> {
+    fn answer(&self, process: u32, request: &LabRequest, socket: &UnixStream) -> LabReply {
         match request {
-            LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
-            LabRequest::InProgress => self.cluster.in_progress().map(LabReply::InProgress),
+            LabRequest::Status => self.status().and_then(reply),
+            LabRequest::InProgress => self.cluster.in_progress().and_then(reply),
             LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
                 let namespace = self.cluster.network().map(|network| network.namespace());
                 let (has_primary, failover_time) = (self.cluster.has_primary(), self.cluster.failover_time());
-                Ok(LabReply::Nodes { nodes, namespace, has_primary, failover_time })
+                let nodes: NodesReply = (nodes, namespace, has_primary, failover_time);
+                reply(nodes)
             }
-            LabRequest::Act { act, nodes } => self.act(*act, *nodes).map(|()| LabReply::Done),
-            LabRequest::RestartWith { nodes, program } => self.restart_with(*nodes, program).map(LabReply::Programs),
+            LabRequest::Act { act, nodes } => self.act(*act, *nodes).and_then(reply),
+            LabRequest::RestartWith { nodes, program } => self.restart_with(*nodes, program).and_then(reply),
             LabRequest::Run { node, program, arguments, bound_ms } => {
                 let launch = Launch::new("a program", program.clone(), arguments);
-                self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).map(|()| LabReply::Done)
+                self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).and_then(reply)
             }
-            LabRequest::ClientHosts { count } => self.cluster.client_hosts(*count).map(LabReply::Namespaces),
-            LabRequest::Link { nodes, link } => self.cluster.servers().set_link(*nodes, *link).map(LabReply::Links),
+            LabRequest::ClientHosts { count } => self.cluster.client_hosts(*count).and_then(reply),
+            LabRequest::Link { nodes, link } => self.cluster.servers().set_link(*nodes, *link).and_then(reply),
             LabRequest::Limit { nodes, change, .. } => {
-                self.cluster.servers().change_limit(*nodes, change).map(LabReply::Limits)
+                self.cluster.servers().change_limit(*nodes, change).and_then(reply)
             }
-            LabRequest::Clock { nodes, change } => {
-                self.cluster.servers().set_clock(*nodes, *change).map(LabReply::Clocks)
-            }
-            LabRequest::Permits(fault) => self.cluster.must_permit(*fault).map(|()| LabReply::Done),
-            LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
-            LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
-            LabRequest::Rejoin => self.cluster.rejoin().map(|()| LabReply::Done),
+            LabRequest::Clock { nodes, change } => self.cluster.servers().set_clock(*nodes, *change).and_then(reply),
+            LabRequest::Permits(fault) => self.cluster.must_permit(*fault).and_then(reply),
+            LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).and_then(reply),
+            LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).and_then(reply),
+            LabRequest::Rejoin => self.cluster.rejoin().and_then(reply),
             LabRequest::Work { nodes, name, bound_ms } => {
                 let bound = Duration::from_millis(*bound_ms);
                 let work = |stop| self.cluster.work_within(*nodes, name, &Waits::new(waits::ANSWER, bound, stop));
-                self.until_stopped(socket, work).map(|()| LabReply::Done)
+                self.until_stopped(socket, work).and_then(reply)
             }
             LabRequest::Lease => {
                 self.must_run(None, "faults begin while all nodes run")?;
-                self.leases.give(process).map(|()| LabReply::Done)
+                self.leases.give(process).and_then(reply)
             }
-            LabRequest::Add { needed_by } => self.add(*needed_by).map(LabReply::Added),
+            LabRequest::Add { needed_by } => self.add(*needed_by).and_then(reply),
             LabRequest::Remove(number) => {
                 self.must_run(Some(*number), JOINS)?;
                 self.meant(Nodes::One(*number), Some(NodeState::Stopped));
                 let removed = self.cluster.remove(*number);
                 self.kept().remove(number);
                 self.needed_by().remove(number);
-                removed.map(|()| LabReply::Done)
+                removed.and_then(reply)
             }
-            LabRequest::Down => Ok(LabReply::Done),
+            LabRequest::Down => reply(()),
         }
     }
 

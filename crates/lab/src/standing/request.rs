@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, ProgramChange, Progress, StoreError,
+    ClockChange, FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::PrivilegedFault;
 use crate::cluster::OtherProgram;
@@ -24,7 +25,7 @@ pub(super) struct Sent<R> {
 pub(super) enum LabRequest {
     /// Returns [`LabStatus`].
     Status,
-    /// Returns the nodes, with the secret that clients need to log in.
+    /// Returns [`NodesReply`], with the secret that clients need to log in.
     Nodes,
     /// Returns the long-running operations of the nodes.
     InProgress,
@@ -34,13 +35,14 @@ pub(super) enum LabRequest {
     RestartWith { nodes: Nodes, program: PathBuf },
     /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
-    /// Returns the network namespaces of the first client hosts.
+    /// Returns the paths of the network namespaces of the first client hosts.
     ClientHosts { count: u32 },
-    /// Sets the link between a node's host, or each, and all others.
+    /// Sets the link between a node's host, or each, and all others. Returns former links, by node.
     Link { nodes: Nodes, link: Link },
-    /// Changes a limit of a node, or of each. `given` is the change as the user wrote it.
+    /// Changes a limit of a node, or of each. `given` is the change as the user wrote it. Returns changes back to former
+    /// limits, by node.
     Limit { nodes: Nodes, change: LimitChange, given: String },
-    /// Sets the error of the wall clock of a node, or of each; none for the true clock.
+    /// Sets the error of the wall clock of a node, or of each; none for the true clock. Returns former errors, by node.
     Clock { nodes: Nodes, change: Option<ClockChange> },
     /// Looks if the process that holds the lab may carry out a fault.
     Permits(PrivilegedFault),
@@ -98,33 +100,15 @@ impl LabAction {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LabReply {
-    Done,
-    Added(usize),
-    Chosen(Nodes),
-    /// Paths of network namespaces.
-    Namespaces(Vec<PathBuf>),
-    /// Former links, by node.
-    Links(Vec<(usize, Link)>),
-    /// Changes back to former limits, by node.
-    Limits(Vec<(usize, LimitChange)>),
-    /// Former errors of clocks, by node.
-    Clocks(Vec<(usize, Option<ClockChange>)>),
-    /// Changes of programs.
-    Programs(Vec<ProgramChange>),
-    Status(Box<LabStatus>),
-    InProgress(Vec<Progress>),
-    Nodes {
-        nodes: Vec<Node>,
-        namespace: Option<PathBuf>,
-        has_primary: bool,
-        #[serde(default)]
-        failover_time: Option<FailoverTime>,
-    },
-    Failed(StoreError),
-}
+/// A reply: what the request returns, or its error.
+pub(super) type LabReply = Result<Value, StoreError>;
+
+/// Reply to [`LabRequest::Nodes`]: the nodes, the namespace of the load host, [`Servers::has_primary`], and
+/// [`Servers::failover_time`].
+///
+/// [`Servers::has_primary`]: plimsoll_core::Servers::has_primary
+/// [`Servers::failover_time`]: plimsoll_core::Servers::failover_time
+pub(super) type NodesReply = (Vec<Node>, Option<PathBuf>, bool, Option<FailoverTime>);
 
 /// Status of a lab, as `plimsoll lab status` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use plimsoll_core::{
     Servers, Setting, Span, StoreError,
 };
 
-use super::request::{LabAction, LabReply, LabRequest, NodeStatus};
+use super::request::{LabAction, LabRequest, NodeStatus, NodesReply};
 use super::{ANSWER_BOUND, Lab, STOP_BOUND, TRUE_CLOCK, WORK_BOUND};
 use crate::proxy;
 
@@ -19,10 +19,8 @@ impl Servers for Lab {
     }
 
     fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
-        match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
-            LabReply::Nodes { nodes, .. } => Ok(nodes.into_iter().map(Arc::new).collect()),
-            _ => Err(self.garbled()),
-        }
+        let (nodes, ..): NodesReply = self.ask(&LabRequest::Nodes, ANSWER_BOUND)?;
+        Ok(nodes.into_iter().map(Arc::new).collect())
     }
 
     fn sites(&self) -> Vec<NodeSite> {
@@ -76,10 +74,7 @@ impl Servers for Lab {
     }
 
     fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
-        match self.ask(&LabRequest::RestartWith { nodes, program: program.to_owned() }, WORK_BOUND)? {
-            LabReply::Programs(changes) => Ok(changes),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::RestartWith { nodes, program: program.to_owned() }, WORK_BOUND)
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
@@ -113,8 +108,8 @@ impl Servers for Lab {
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
         match choice {
             NodeChoice::All => Ok(Nodes::All),
-            NodeChoice::Primary => self.node_of(&LabRequest::Primary),
-            NodeChoice::Replica => self.node_of(&LabRequest::Replica),
+            NodeChoice::Primary => self.ask(&LabRequest::Primary, WORK_BOUND),
+            NodeChoice::Replica => self.ask(&LabRequest::Replica, WORK_BOUND),
             NodeChoice::Number(number) => Ok(Nodes::One((number as usize).saturating_sub(1))),
             NodeChoice::Numbers(_) | NodeChoice::Minority | NodeChoice::Majority => self.several(choice),
         }
@@ -125,7 +120,7 @@ impl Servers for Lab {
     }
 
     fn rejoin(&self) -> Result<(), StoreError> {
-        self.done(&LabRequest::Rejoin)
+        self.ask(&LabRequest::Rejoin, WORK_BOUND)
     }
 
     fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
@@ -138,17 +133,11 @@ impl Servers for Lab {
     }
 
     fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
-        match self.ask(&LabRequest::ClientHosts { count }, WORK_BOUND)? {
-            LabReply::Namespaces(paths) => Ok(paths),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::ClientHosts { count }, WORK_BOUND)
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
-        match self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)? {
-            LabReply::Links(before) => Ok(before),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)
     }
 
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
@@ -160,19 +149,13 @@ impl Servers for Lab {
         nodes: Nodes,
         change: Option<ClockChange>,
     ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
-        match self.ask(&LabRequest::Clock { nodes, change }, WORK_BOUND)? {
-            LabReply::Clocks(before) => Ok(before),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::Clock { nodes, change }, WORK_BOUND)
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
         let bound_ms = self.waits.work().as_millis() as u64;
         // The limit of the reply counts from the stop, or the work's end.
-        match self.ask(&LabRequest::Work { nodes, name: name.to_owned(), bound_ms }, STOP_BOUND)? {
-            LabReply::Done => Ok(()),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::Work { nodes, name: name.to_owned(), bound_ms }, STOP_BOUND)
     }
 
     fn outlive(&self) -> bool {
@@ -180,26 +163,23 @@ impl Servers for Lab {
     }
 
     fn lease(&self) -> Result<(), StoreError> {
-        self.done(&LabRequest::Lease)
+        self.ask(&LabRequest::Lease, WORK_BOUND)
     }
 
     fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
-        match self.ask(&LabRequest::InProgress, ANSWER_BOUND)? {
-            LabReply::InProgress(all) => Ok(all),
-            _ => Err(self.garbled()),
-        }
+        self.ask(&LabRequest::InProgress, ANSWER_BOUND)
     }
 
     fn add(&self) -> Result<usize, StoreError> {
-        self.add_for(Some(std::process::id()))
+        self.ask(&LabRequest::Add { needed_by: Some(std::process::id()) }, WORK_BOUND)
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {
-        self.done(&LabRequest::Remove(number))
+        self.ask(&LabRequest::Remove(number), WORK_BOUND)
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
         let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
-        self.done(&LabRequest::Run { node, program, arguments, bound_ms: bound.as_millis() as u64 })
+        self.ask(&LabRequest::Run { node, program, arguments, bound_ms: bound.as_millis() as u64 }, WORK_BOUND)
     }
 }

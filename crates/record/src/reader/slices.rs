@@ -2,14 +2,16 @@
 
 use hdrhistogram::serialization::Deserializer;
 use plimsoll_core::{
-    ClientSet, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, Outcome, PartTick, Pause, ServerTicks, Slice,
-    SliceHistogram, Tick,
+    ClientSet, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, Outcome, Pause, ServerTicks, Slice, SliceHistogram, Tick,
 };
 use rusqlite::{Connection, Row};
 
-use super::{Fault, Phases, Read, all, check_time, count, distribution, document, named, optional_count, phase_of};
+use super::{
+    Fault, Phases, Read, all, all_of_table, blob, check_time, count, distribution, document, named, optional_count,
+    phase_of,
+};
 use crate::distribution::Distribution;
-use crate::schema::{DISTURBED, GENERATOR, UNFINISHED, has_table};
+use crate::schema::{DISTURBED, GENERATOR, UNFINISHED};
 use crate::{silences, ticks};
 
 /// Reads the slices of all phases, with everything that belongs to them.
@@ -63,81 +65,46 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         check_time("a pause", pause.start_ns, pause.end_ns)?;
         watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
     })?;
-    if has_table(connection, "affected")? {
-        read_affected(connection, phases)?;
-    }
-    if has_table(connection, "silences")? {
-        read_silences(connection, phases)?;
-    }
-    if has_table(connection, "server_ticks")? {
-        read_server_ticks(connection, phases)?;
-    }
-    if has_table(connection, "key_parts")? { read_key_parts(connection, phases) } else { Ok(()) }
+    read_table(connection, phases, ("affected", "clients, bits", "affected clients"), |row, slice| {
+        slice.affected = ClientSet::from_bytes(row.get(4)?, blob(row, 5)?);
+        Ok(slice.affected.is_some())
+    })?;
+    read_table(connection, phases, ("silences", "times", "silences"), |row, slice| {
+        slice.silences = silences::decode(blob(row, 4)?);
+        Ok(slice.silences.is_some())
+    })?;
+    read_table(connection, phases, ("server_ticks", "names, ticks", "servers"), |row, slice| {
+        let names: Vec<String> = document(row, 4)?;
+        let answered = ticks::decode_servers(names.len(), blob(row, 5)?).filter(|all| all.len() == slice.ticks.len());
+        slice.server_ticks = answered.map(|answered| ServerTicks { names, answered });
+        Ok(slice.server_ticks.is_some())
+    })?;
+    read_table(connection, phases, ("key_parts", "parts, ticks", "parts of the keys"), |row, slice| {
+        let of: u8 = row.get(4)?;
+        let ticks = if (1..=KEY_PARTS_MAX).contains(&of) { ticks::decode_parts(of, blob(row, 5)?) } else { None };
+        let ticks = ticks.filter(|all| all.len() == slice.ticks.len());
+        slice.key_parts = ticks.map(|ticks| KeyParts { of, ticks });
+        Ok(slice.key_parts.is_some())
+    })
 }
 
-/// Reads the affected clients of slices in which they were looked for.
-fn read_affected(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, slice, clients, bits, generator FROM affected ORDER BY trial, phase, slice";
-    all(connection, sql, |row| {
-        check_generator(row, 5)?;
-        let bits = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
-        let clients = ClientSet::from_bytes(row.get(3)?, bits);
+/// Reads a table of slices that not all recordings have; `add` returns false for a damaged row.
+fn read_table(
+    connection: &Connection,
+    phases: &mut Phases,
+    (table, columns, content): (&str, &str, &str),
+    add: impl Fn(&Row<'_>, &mut Slice<Distribution>) -> Read<bool>,
+) -> Read<()> {
+    let sql = format!("SELECT trial, phase, slice, generator, {columns} FROM {table} ORDER BY trial, phase, slice");
+    all_of_table(connection, table, &sql, |row| {
+        check_generator(row, 3)?;
         let slice = slice_of(phases, row)?;
-        let damaged = || Fault::Content(format!("the affected clients of slice {} are damaged", slice.ordinal));
-        slice.affected = Some(clients.ok_or_else(damaged)?);
-        Ok(())
-    })?;
-    Ok(())
-}
-
-/// Reads the silences of clients of slices in which they were looked for.
-fn read_silences(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, slice, times, generator FROM silences ORDER BY trial, phase, slice";
-    all(connection, sql, |row| {
-        check_generator(row, 4)?;
-        let silences = silences::decode(row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?);
-        let slice = slice_of(phases, row)?;
-        let damaged = || Fault::Content(format!("the silences of slice {} are damaged", slice.ordinal));
-        slice.silences = Some(silences.ok_or_else(damaged)?);
-        Ok(())
-    })?;
-    Ok(())
-}
-
-/// Reads the servers that answered in the ticks of slices, if there were several.
-fn read_server_ticks(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, slice, names, ticks, generator FROM server_ticks ORDER BY trial, phase, slice";
-    all(connection, sql, |row| {
-        check_generator(row, 5)?;
-        let names: Vec<String> = document(row, 3)?;
-        let answered = ticks::decode_servers(names.len(), row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?);
-        let slice = slice_of(phases, row)?;
-        let is_whole = |ticks: &Vec<u64>| ticks.len() == slice.ticks.len();
-        let damaged = || Fault::Content(format!("the servers of slice {} are damaged", slice.ordinal));
-        let answered = answered.filter(is_whole).ok_or_else(damaged)?;
-        slice.server_ticks = Some(ServerTicks { names, answered });
-        Ok(())
-    })?;
-    Ok(())
-}
-
-/// Reads the parts of the keys of slices in which they were known.
-fn read_key_parts(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, slice, parts, ticks, generator FROM key_parts ORDER BY trial, phase, slice";
-    all(connection, sql, |row| {
-        check_generator(row, 5)?;
-        let of: u8 = row.get(3)?;
-        let bytes = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
-        let ticks =
-            Some(of).filter(|of| (1..=KEY_PARTS_MAX).contains(of)).and_then(|of| ticks::decode_parts(of, bytes));
-        let slice = slice_of(phases, row)?;
-        let is_whole = |ticks: &Vec<PartTick>| ticks.len() == slice.ticks.len();
-        let damaged = || Fault::Content(format!("the parts of the keys of slice {} are damaged", slice.ordinal));
-        let ticks = ticks.filter(is_whole).ok_or_else(damaged)?;
-        slice.key_parts = Some(KeyParts { of, ticks });
-        Ok(())
-    })?;
-    Ok(())
+        match add(row, slice)? {
+            true => Ok(()),
+            false => Err(Fault::Content(format!("the {content} of slice {} are damaged", slice.ordinal))),
+        }
+    })
+    .map(drop)
 }
 
 /// Checks that the load generator in the column at `position` is the only one that is known.
