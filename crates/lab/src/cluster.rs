@@ -31,6 +31,7 @@ use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
 pub use programs::OtherProgram;
 use progress::LatestLook;
+pub use provisions::claim_port;
 
 /// Longest time for a stop: the server writes all dirty memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);

@@ -75,7 +75,7 @@ impl Suite {
     /// Starts a server to attach to.
     ///
     /// # Panics
-    /// If it does not listen within 20 s.
+    /// If it does not listen within 100 s.
     pub fn start(&self) -> Server {
         // In memory: what is proved of an attached server is not its disk.
         let dir = ServerProcess::dir("/dev/shm");

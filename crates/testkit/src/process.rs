@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use plimsoll_lab::cluster::claim_port;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const START_MAX: Duration = Duration::from_secs(100);
@@ -31,7 +34,7 @@ impl ServerProcess {
     /// Starts a server, and waits until it is `ready`. What it prints is kept in `log`.
     ///
     /// # Panics
-    /// If it is not ready within 20 s, with its log.
+    /// If it is not ready within 100 s, with its log.
     pub fn start(dir: tempfile::TempDir, command: &mut Command, ready: impl Fn() -> bool) -> Self {
         let mut process = Self { child: Self::spawn(dir.path(), command), dir };
         process.until(ready);
@@ -83,9 +86,22 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Returns a free port of the loopback interface, below those that the system gives to outgoing connections.
+/// Claims of ports, which last until this process ends.
+static CLAIMS: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
+
+/// Returns a free port of the loopback interface, below those that the system gives to outgoing connections. Until this
+/// process ends, no further call in it or in another test returns this port.
+///
+/// # Panics
+/// If it has too many open files.
 pub fn free_port() -> u16 {
     let drawn = || 10_000 + (RandomState::new().hash_one(0) % 22_000) as u16;
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let claim = |port: &u16| {
+        let claim = claim_port(*port).expect("a claim");
+        let is_claimed = claim.is_some();
+        CLAIMS.lock().unwrap_or_else(PoisonError::into_inner).extend(claim);
+        is_claimed
+    };
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok() && claim(port);
     std::iter::repeat_with(drawn).find(is_free).unwrap_or(0)
 }

@@ -1,7 +1,10 @@
 //! Resources that a cluster needs before it begins: memory, ports, a secret shared by its nodes, and data directories.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::io;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,36 +38,51 @@ pub(super) fn fits(spec: ServerSpec) -> Result<(), StoreError> {
     Err(StoreError::new(StoreErrorKind::Exhausted, what).next(format!("use at most {fitting} nodes, or free memory")))
 }
 
-/// Ports of clusters of this process. The port of a killed server stays reserved until its next start.
-static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// Ports of clusters of this process, with their claims. The port of a killed server stays reserved until its next
+/// start.
+static GIVEN: Mutex<BTreeMap<u16, UnixDatagram>> = Mutex::new(BTreeMap::new());
 
-fn given() -> MutexGuard<'static, BTreeSet<u16>> {
+fn given() -> MutexGuard<'static, BTreeMap<u16, UnixDatagram>> {
     GIVEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Claims a port for this process until the claim is dropped. Returns `None` if a process has claimed it already.
+///
+/// A server that is about to listen does not hold its port yet, and one that was killed does not hold it any more.
+///
+/// # Errors
+/// Those of the operating system, such as too many open files.
+pub fn claim_port(port: u16) -> io::Result<Option<UnixDatagram>> {
+    // A name without a file: it is free again however the process ends.
+    let name = SocketAddr::from_abstract_name(format!("plimsoll-port-{port}"))?;
+    match UnixDatagram::bind_addr(&name) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns free ports of the loopback interface. They stay reserved until they are given back.
 pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, StoreError> {
-    let mut given = given();
-    let mut find = || {
-        // All are held until all are known, so that no other cluster finds the same port.
-        let (mut held, mut ports) = (Vec::new(), Vec::new());
-        while ports.len() < count {
+    let find = || {
+        // All are held until all are known, so that none is found twice.
+        let (mut held, mut claims) = (Vec::new(), Vec::new());
+        while claims.len() < count {
             let listener = TcpListener::bind(("127.0.0.1", 0))?;
             let port = listener.local_addr()?.port();
             held.push(listener);
-            if !given.contains(&port) {
-                ports.push(port);
-            }
+            claims.extend(claim_port(port)?.map(|claim| (port, claim)));
         }
-        given.extend(&ports);
+        let ports: Vec<u16> = claims.iter().map(|(port, _)| *port).collect();
+        given().extend(claims);
         Ok(ports)
     };
-    find().map_err(|error: std::io::Error| StoreError::io("looking for free ports of 127.0.0.1", &error))
+    find().map_err(|error: io::Error| StoreError::io("looking for free ports of 127.0.0.1", &error))
 }
 
 /// Gives back `ports` that [`free_ports`] reserved.
 pub(super) fn give_back(ports: &[u16]) {
-    given().retain(|port| !ports.contains(port));
+    given().retain(|port, _| !ports.contains(port));
 }
 
 /// Returns the launch that fills the data directory `data`: `launch`, unless a test run names a program for that.
@@ -91,17 +109,29 @@ pub(super) fn secret() -> Result<String, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn a_port_that_was_given_is_not_given_again_before_it_was_given_back() {
         let mut all = Vec::new();
-        for _ in 0..100 {
+        // Each has an open file.
+        for _ in 0..20 {
             all.extend(free_ports(30).unwrap());
         }
         let different: BTreeSet<u16> = all.iter().copied().collect();
         assert_eq!(different.len(), all.len());
         give_back(&all);
+    }
+
+    #[test]
+    fn a_port_has_one_claim_at_a_time() {
+        // No server listens there.
+        let claim = claim_port(1).unwrap();
+        assert!(claim.is_some() && claim_port(1).unwrap().is_none());
+        drop(claim);
+        assert!(claim_port(1).unwrap().is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use plimsoll_core::{Address, Layout, OpKind, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, Layout, OpKind, StoreError};
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::wire::{Login, MySession, Password};
 use plimsoll_store_mariadb::{Connection, MariadbRecipe, connect, kind};
@@ -31,15 +31,12 @@ fn shared() -> &'static Server {
 
 /// Starts a private server. Its files are in memory: what is proved with it is not its disk.
 pub fn start(settings: &[(&str, &str)]) -> Cluster {
-    started(settings).expect("a private server")
-}
-
-fn started(settings: &[(&str, &str)]) -> Result<Cluster, StoreError> {
     let base = PathBuf::from("/dev/shm");
     let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let recipe = Box::new(MariadbRecipe { settings, ..Default::default() });
     let bases = std::slice::from_ref(&base);
-    Cluster::start(recipe, bases, Path::new("/var/tmp"), &Default::default(), &mut |_| {})
+    let cluster = Cluster::start(recipe, bases, Path::new("/var/tmp"), &Default::default(), &mut |_| {});
+    cluster.expect("a private server")
 }
 
 impl SqlServer for Server {
@@ -81,15 +78,9 @@ impl SqlServer for Server {
     }
 
     fn alone() -> Server {
-        // A port that was free may be taken before the server listens there.
-        loop {
-            let port = free_port();
-            let port_shown = port.to_string();
-            match started(&[("skip-networking", "OFF"), ("bind-address", "127.0.0.1"), ("port", &port_shown)]) {
-                Err(error) if error.kind == StoreErrorKind::AddressTaken => {}
-                own => return Server { own: Some(own.expect("a private server")), port, database: "mysql".to_owned() },
-            }
-        }
+        let port = free_port();
+        let own = start(&[("skip-networking", "OFF"), ("bind-address", "127.0.0.1"), ("port", &port.to_string())]);
+        Server { own: Some(own), port, database: "mysql".to_owned() }
     }
 
     fn cluster(&self) -> &Cluster {
