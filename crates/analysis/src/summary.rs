@@ -353,9 +353,17 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     let rate = line.result.rate_per_s?;
     let judged = |rung: &&RungView| matches!(rung.state, RungState::Held | RungState::Failed);
     let at_line = || line.rungs.iter().filter(judged).filter(|rung| rung.rung.rate_per_s == Some(rate));
+    // Through faults goals judge the time in which none is in effect, and the others say nothing of it.
+    let is_through = !line.result.through.is_empty();
+    let of_goal = |rung: &RungView, name: &str| {
+        rung.goals.iter().find(|goal| goal.of.is_none() && goal.what.name() == name).and_then(|goal| goal.value)
+    };
     let percentile = |name: &str| {
         let at = SHOWN.iter().position(|shown| *shown == name);
-        let each = at_line().filter_map(|rung| Some((*rung.percentiles_ns.get(at?)?)? as f64));
+        let each = at_line().filter_map(|rung| match is_through {
+            true => of_goal(rung, name),
+            false => Some((*rung.percentiles_ns.get(at?)?)? as f64),
+        });
         stat::median(&each.collect::<Vec<_>>()).map(|ns| ns as u64)
     };
     let place = if several { line.store.clone() } else { String::new() };

@@ -5,6 +5,7 @@
 //! that is sampled explains it.
 
 use indexmap::IndexMap;
+use plimsoll_core::sampler::ANSWERS;
 use plimsoll_record::data::{Sample, Series};
 
 use crate::number;
@@ -42,7 +43,8 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     for (position, one) in series.iter().enumerate() {
         let values: Vec<f64> = inside.iter().map(|sample| sample.value(position).unwrap_or(f64::NAN)).collect();
         let is_sampled = values.iter().any(|value| !value.is_nan());
-        if let Some(named) = named(one, cores).filter(|_| is_sampled) {
+        // Times of clients' own answers, by node, are what is to be explained.
+        if let Some(named) = named(one, cores).filter(|_| is_sampled && one.source != ANSWERS) {
             resource::add(&mut used, named, values, |sum, value| *sum += value);
         }
     }

@@ -3,7 +3,8 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, SummaryView};
 use plimsoll_core::Durability;
-use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Run};
+use plimsoll_core::sampler::ANSWERS;
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, FaultKind, FaultSpan, PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
 use crate::faulted::{KILL, fault, open_loop, ticked};
@@ -281,6 +282,41 @@ fn a_search_is_its_line_with_the_times_of_the_highest_rate_that_held() {
     assert_eq!(one.rate_per_s, view.lines[0].result.rate_per_s);
     let times: Vec<u64> = one.percentiles.iter().map(|one| one.ns.unwrap()).collect();
     assert!(times.is_sorted() && times[2] <= 20_000_000, "the goal held there: {times:?}");
+}
+
+#[test]
+fn times_of_answers_by_node_do_not_explain_a_line() {
+    let mut run = recorded::searched();
+    let explained = |run: &Run| !view(run).lines[0].result.causes.is_empty();
+    assert!(explained(&run));
+    for series in &mut run.series {
+        series.source = ANSWERS.to_owned();
+        series.subject = "node 1".to_owned();
+    }
+    assert!(!explained(&run));
+}
+
+#[test]
+fn through_faults_a_search_has_the_times_that_goals_judged_alone() {
+    let mut run = recorded::searched();
+    let what = "kill primary at 40%";
+    run.header.outline.line.as_mut().unwrap().faults = vec![what.to_owned()];
+    for trial in &mut run.trials {
+        for phase in trial.phases.iter().filter(|phase| phase.header.rung.is_some()) {
+            let at_ns = phase.slices[phase.slices.len() / 2].start_ns;
+            trial.faults.push(FaultSpan {
+                trial: trial.header.ordinal,
+                phase: phase.header.ordinal,
+                taken_ns: Some(at_ns),
+                healing_ns: Some(at_ns + 1),
+                healed_ns: Some(at_ns + 1),
+                ..FaultSpan::begun(FaultKind::Kill, what, "node 1, the primary", at_ns)
+            });
+        }
+    }
+    let view = view(&run);
+    let [one] = &view.summary[..] else { panic!("one line") };
+    assert_eq!(names(one), ["ops/s", "p99", "goal"]);
 }
 
 #[test]
