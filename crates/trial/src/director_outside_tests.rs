@@ -144,7 +144,9 @@ fn each_fault_that_fails_is_told_and_a_stop_hides_none() {
     let faults = ["run \"exit 3\" at 20ms", "run \"true\" heal \"exit 4\" at 300ms"];
     let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
     assert!(done.directed.failed.is_some_and(|failed| failed.what.starts_with("run \"exit 3\"")));
-    assert_eq!(done.events, [format!("{}: the command that heals it failed (exit status: 4)", faults[1])]);
+    let advice = "run it in a shell: it has to end with exit code 0 within 60 s; heal the fault by hand: exit 4";
+    let told = format!("{}: the command that heals it failed (exit status: 4); {advice}", faults[1]);
+    assert_eq!(done.events, [told]);
     let mut directed = Directed::default();
     directed.fail(TrialError::new(StoreErrorKind::Interrupted, "the user stopped the run"));
     directed.fail(TrialError::usage("not healed"));
