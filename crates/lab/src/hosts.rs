@@ -250,8 +250,10 @@ impl Host {
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
         switch.enslave(&near, BRIDGE)?;
-        await_operational(&mut switch, &near)?;
-        await_operational(&mut switch, &far)?;
+        // A port that comes up forwards frames, also one that was told not to: the host's may be new, too.
+        for port in [&near, &far, &self.port] {
+            await_operational(&mut switch, port)?;
+        }
         // The addresses behind the two ports are set. Otherwise the bridge would learn the host's address at both.
         switch.set_port(&near, true, false)?;
         switch.set_port(&self.port, true, false)?;
