@@ -58,13 +58,7 @@ fn session<K: Kv + Send>(kv: K, index: IndexMode) -> Result<impl BlockingSession
         indexes: vec![Index { fields: vec![1] }],
     };
     let layout = Layout { collections: vec![records], index, ..Layout::default() };
-    let kind = |name: &str, call| OpKind {
-        name: name.into(),
-        call: Call::Records { collection: 0, call },
-        params: Vec::new(),
-        keep_answer: false,
-        step_of: None,
-    };
+    let kind = |name: &str, call| OpKind::new(name, Call::Records { collection: 0, call }, &[]);
     let find = RecordsCall::Find { field: 1, access: Access::Indexed };
     let mut session = Records::new(&layout)?.session(kv);
     session.prepare(&[kind("insert", RecordsCall::Insert), kind("find", find)])?;

@@ -109,16 +109,9 @@ fn run(question: &Value, slice_ns: u64, step_s: f64) -> Result<Run> {
         header: phase_header(),
         end: PhaseEnd { end_ns, state: PhaseState::Complete, ..PhaseEnd::default() },
         slices,
-        operations: None,
+        ..Phase::default()
     };
-    let trial = Trial {
-        header: trial_header(),
-        end_ns: Some(end_ns),
-        phases: vec![phase],
-        answers: Vec::new(),
-        ledgers: Vec::new(),
-        faults: Vec::new(),
-    };
+    let trial = Trial { header: trial_header(), end_ns: Some(end_ns), phases: vec![phase], ..Trial::default() };
     Ok(Run {
         header: run_header(slice_ns),
         state: RunState::Complete,
@@ -126,9 +119,7 @@ fn run(question: &Value, slice_ns: u64, step_s: f64) -> Result<Run> {
         trials: vec![trial],
         series,
         samples,
-        fine_samples: Vec::new(),
-        events: Vec::new(),
-        recorder_bytes: 0,
+        ..Run::default()
     })
 }
 
@@ -162,37 +153,21 @@ fn run_header(slice_ns: u64) -> RunHeader {
 }
 
 fn trial_header() -> TrialHeader {
-    let kind = OpKind {
-        name: "operation".to_owned(),
-        call: Call::Nothing,
-        params: Vec::new(),
-        keep_answer: false,
-        step_of: None,
-    };
     TrialHeader {
         store: "store".to_owned(),
         store_label: "store".to_owned(),
         workload: "others".to_owned(),
-        kinds: vec![kind],
+        kinds: vec![OpKind::new("operation", Call::Nothing, &[])],
         ..TrialHeader::default()
     }
 }
 
 fn phase_header() -> PhaseHeader {
     PhaseHeader {
-        trial: 0,
-        ordinal: 0,
         name: "recorded".to_owned(),
         kind: PhaseKind::Drive,
-        rung: None,
-        durability: None,
         clients: CLIENTS,
         workers: 1,
-        rate_per_s: None,
-        stages: Vec::new(),
-        op_timeout_ns: None,
-        connect_timeout_ns: None,
-        finds_warmup: false,
-        start_ns: 0,
+        ..PhaseHeader::default()
     }
 }

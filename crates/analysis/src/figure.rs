@@ -347,24 +347,15 @@ fn cell(store: &str, figure: &Figure, outcome: Outcome) -> FigureCell {
                     bounds => bounds.filter(|_| !is_of_open),
                 },
                 doubt: one.doubt,
-                missing: None,
-                is_not_run: false,
+                ..FigureCell::default()
             }
         }
         Err(Missing { why, is_not_run }) => FigureCell {
             store: store.to_string(),
-            value: None,
             text: "–".to_string(),
-            late: false,
-            open: false,
-            is_of_open: false,
-            n: 0,
-            repeats: 0,
-            interval: None,
-            bounds: None,
-            doubt: None,
             missing: Some(why),
             is_not_run,
+            ..FigureCell::default()
         },
     }
 }

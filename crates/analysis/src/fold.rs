@@ -32,21 +32,14 @@ impl Fold {
     /// A trial begins; the one before is forgotten.
     pub fn begin_trial(&mut self, header: TrialHeader) {
         self.samples.retain(|sample| sample.at_ns + BEFORE_NS >= header.start_ns);
-        self.trial = Some(Trial {
-            header,
-            end_ns: None,
-            phases: Vec::new(),
-            answers: Vec::new(),
-            ledgers: Vec::new(),
-            faults: Vec::new(),
-        });
+        self.trial = Some(Trial { header, ..Trial::default() });
     }
 
     /// A phase of the trial begins.
     pub fn begin_phase(&mut self, header: PhaseHeader) {
         self.usual_ns = 0;
         if let Some(trial) = &mut self.trial {
-            trial.phases.push(Phase { header, end: PhaseEnd::default(), slices: Vec::new(), operations: None });
+            trial.phases.push(Phase { header, ..Phase::default() });
         }
     }
 

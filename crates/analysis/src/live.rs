@@ -47,7 +47,7 @@ pub struct Live {
 }
 
 /// Phase that began last.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LivePhase {
     /// Header of the phase.
     pub header: PhaseHeader,
@@ -350,15 +350,10 @@ impl Live {
         let mut phase = LivePhase {
             header: header.clone(),
             takes,
-            ended: None,
-            done: LiveSums::default(),
-            newest: VecDeque::new(),
-            types: BTreeMap::new(),
-            faults: Vec::new(),
             goals,
             goals_phase,
             silence: LiveSilence::of(header),
-            moments: LiveMoments::default(),
+            ..LivePhase::default()
         };
         phase.judge(&self.goals, &self.steps);
         self.phase = Some(phase);

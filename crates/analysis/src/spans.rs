@@ -9,6 +9,7 @@ use crate::{host, name, peak, stall, timeline};
 
 plimsoll_core::words! {
     /// Kind of a span. Of spans with equal bounds, an earlier kind contains a later one.
+    #[derive(Default)]
     pub enum SpanKind {
         /// Trial.
         Trial = "trial",
@@ -31,12 +32,13 @@ plimsoll_core::words! {
         /// End of a store's maintenance cycle, such as a checkpoint.
         Cycle = "cycle",
         /// Another event.
+        #[default]
         Event = "event",
     }
 }
 
 /// Span or moment of a run. Times are nanoseconds on the run's clock.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SpanRow {
     /// Kind of the span.
     pub kind: SpanKind,
@@ -72,23 +74,7 @@ pub struct SpanRow {
 
 impl SpanRow {
     fn new(kind: SpanKind, (start_ns, end_ns): (u64, u64), name: impl Into<String>) -> Self {
-        Self {
-            kind,
-            trial_ordinal: None,
-            trial: String::new(),
-            phase_ordinal: None,
-            phase: String::new(),
-            name: name.into(),
-            subject: String::new(),
-            start_ns,
-            end_ns: end_ns.max(start_ns),
-            has_ended: true,
-            planned_ns: None,
-            taken_ns: None,
-            healing_ns: None,
-            level: None,
-            error: None,
-        }
+        Self { kind, name: name.into(), start_ns, end_ns: end_ns.max(start_ns), has_ended: true, ..Self::default() }
     }
 
     fn of_trial(self, trial: &Trial) -> Self {

@@ -328,7 +328,7 @@ pub struct FigureRow {
 }
 
 /// A figure of one store.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct FigureCell {
     /// Label of the store.
     pub store: String,

@@ -52,8 +52,10 @@ pub const PROGRESS: &str = "progress";
 
 crate::words! {
     /// Meaning of the values of a series.
+    #[derive(Default)]
     pub enum SeriesKind {
         /// The current level.
+        #[default]
         Level = "level",
         /// The growth per second of a counter; for a counter of time, its share in per cent.
         Total = "total",
@@ -66,7 +68,7 @@ crate::words! {
 }
 
 /// A series of figures, as it is recorded. Each value covers the time since the reading before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Reader of the series: `cpu`, `disk`, [`STORE`].
     pub source: String,

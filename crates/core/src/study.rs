@@ -93,12 +93,14 @@ pub struct Worthless {
 
 crate::words! {
     /// Kinds of phase.
+    #[derive(Default)]
     pub enum PhaseKind {
         /// Creates the layout and inserts every record once.
         Load = "load",
         /// Executes one operation type a number of times, each timed by itself.
         Ask = "ask",
         /// Drives a mixture of operations.
+        #[default]
         Drive = "drive",
         /// Runs the store's own maintenance.
         Settle = "settle",

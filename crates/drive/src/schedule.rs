@@ -118,7 +118,7 @@ enum Curve {
 }
 
 /// A stretch in which the rate changes evenly.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Segment {
     from_ns: f64,
     from_count: f64,
@@ -158,13 +158,8 @@ impl Curve {
             }
             Rate::Sine { mean, amplitude, period_ns } => {
                 let (mean_per_ns, amplitude_per_ns) = (mean / 1e9, amplitude / 1e9);
-                let lead = Segment {
-                    from_ns: 0.0,
-                    from_count: 0.0,
-                    end_count: mean_per_ns * warmup_ns,
-                    rate_per_ns: mean_per_ns,
-                    slope_per_ns2: 0.0,
-                };
+                let end_count = mean_per_ns * warmup_ns;
+                let lead = Segment { end_count, rate_per_ns: mean_per_ns, ..Segment::default() };
                 Curve::Sine { lead, wave: Wave { mean_per_ns, amplitude_per_ns, period_ns: *period_ns as f64 } }
             }
             // Its times are known.

@@ -109,6 +109,7 @@ pub struct Branched {
 }
 
 /// Servers of which one is asked.
+#[derive(Default)]
 struct Side {
     /// Clients whose servers are acceptable.
     clients: Vec<WireClient>,
@@ -139,15 +140,7 @@ impl Side {
 impl Branched {
     /// A session with these sides, none of which is empty. Each begins with its first server.
     pub fn client(sides: Vec<Vec<WireClient>>, route: Route) -> WireClient {
-        let side = |clients| Side {
-            clients,
-            at: 0,
-            out: Vec::with_capacity(1024),
-            is_connected: false,
-            is_ready: false,
-            sends: false,
-            misses: 0,
-        };
+        let side = |clients| Side { clients, out: Vec::with_capacity(1024), ..Side::default() };
         let sides: Vec<Side> = sides.into_iter().map(side).collect();
         let address = sides[0].clients[0].address.clone();
         let (kinds, side_of, wishes) = (Vec::new(), Vec::new(), VecDeque::new());

@@ -115,7 +115,7 @@ pub struct TrialHeader {
 }
 
 /// A phase when it starts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PhaseHeader {
     /// Position of its trial in the plan.
     pub trial: u32,
@@ -399,7 +399,7 @@ impl Sample {
 }
 
 /// A phase, read back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Phase {
     /// Header, written at the start.
     pub header: PhaseHeader,
@@ -412,7 +412,7 @@ pub struct Phase {
 }
 
 /// A trial, read back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trial {
     /// Header, written at the start.
     pub header: TrialHeader,
@@ -429,7 +429,7 @@ pub struct Trial {
 }
 
 /// A whole run, read back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
     /// Header, written at the start.
     pub header: RunHeader,

@@ -430,7 +430,7 @@ fn read_trials(connection: &Connection) -> Read<Vec<Trial>> {
     all(connection, "SELECT header, end_ns FROM trial ORDER BY ordinal", |row| {
         let (header, end_ns): (TrialHeader, _) = (document(row, 0)?, optional_count(row, 1)?);
         check_time("a trial", 0, header.start_ns)?;
-        Ok(Trial { header, end_ns, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new(), faults: Vec::new() })
+        Ok(Trial { header, end_ns, ..Trial::default() })
     })
 }
 
@@ -453,7 +453,7 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
         let unfinished = || PhaseEnd { end_ns: header.start_ns, ..PhaseEnd::default() };
         let end = optional_document::<PhaseEnd>(row, 3)?.unwrap_or_else(unfinished).completed();
         check_time("a phase", 0, header.start_ns.max(end.end_ns))?;
-        Ok(((row.get(0)?, row.get(1)?), Phase { header, end, slices: Vec::new(), operations: None }))
+        Ok(((row.get(0)?, row.get(1)?), Phase { header, end, ..Phase::default() }))
     })?;
     let mut phases: Phases = found.into_iter().collect();
     let sql = "SELECT trial, phase, name, subject, value, n FROM result ORDER BY trial, phase, ordinal";

@@ -431,18 +431,7 @@ mod tests {
         let written = |place: &str| {
             let answer = vec![(place.to_owned(), "9 ops/s · p50 1 ms".into())];
             let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width: 50 };
-            writer.verdict(&Verdict {
-                word: "pass",
-                tone: Tone::Plain,
-                notices: Vec::new(),
-                question: Vec::new(),
-                answer,
-                title: String::new(),
-                sentence: String::new(),
-                reasons: Vec::new(),
-                warning: None,
-                about: String::new(),
-            });
+            writer.verdict(&Verdict { word: "pass", answer, ..Verdict::default() });
             writer.out.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(written("one, 8 clients")[0], "PASS  one, 8 clients  9 ops/s · p50 1 ms");

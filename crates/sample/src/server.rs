@@ -76,7 +76,7 @@ pub(crate) fn node_name(site: &NodeSite) -> String {
 }
 
 /// Sums over all members.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     user_ticks: u64,
     system_ticks: u64,
@@ -92,23 +92,12 @@ struct Sum {
     waited_s: Option<f64>,
 }
 
-impl Default for Sum {
-    fn default() -> Self {
-        Self {
-            user_ticks: 0,
-            system_ticks: 0,
-            processes: 0,
-            threads: 0,
-            stopped: 0,
-            own_pages: 0,
-            shared_pages_max: 0,
-            io: Some(TreeIo::default()),
-            waited_s: Some(0.0),
-        }
-    }
-}
-
 impl Sum {
+    /// Returns the sums of no members, of which all is known.
+    fn of_none() -> Self {
+        Self { io: Some(TreeIo::default()), waited_s: Some(0.0), ..Self::default() }
+    }
+
     fn add(&mut self, usage: &Usage) {
         self.user_ticks = self.user_ticks.saturating_add(usage.stat.user_ticks);
         self.system_ticks = self.system_ticks.saturating_add(usage.stat.system_ticks);
@@ -179,7 +168,7 @@ struct NodeTree {
 impl NodeTree {
     fn new(site: NodeSite, since: u64) -> Self {
         let (members, threads) = (Vec::new(), Threads::default());
-        Self { site, since, members, threads, alive: Vec::new(), last: Sum::default() }
+        Self { site, since, members, threads, alive: Vec::new(), last: Sum::of_none() }
     }
 
     fn find_members(&mut self) {
@@ -191,7 +180,7 @@ impl NodeTree {
 
     /// Reads all members. Returns false if one has ended since they were looked for.
     fn look(&mut self) -> bool {
-        let mut sum = Sum::default();
+        let mut sum = Sum::of_none();
         let before = self.members.len();
         self.alive.clear();
         self.members.retain_mut(|member| {
@@ -273,7 +262,7 @@ impl Sampler for ServerSampler {
                 self.newest = None;
             }
         }
-        let all = self.nodes.iter().fold(Sum::default(), |sum, node| sum.and(&node.last));
+        let all = self.nodes.iter().fold(Sum::of_none(), |sum, node| sum.and(&node.last));
         if all.processes == 0 {
             return Vec::new();
         }

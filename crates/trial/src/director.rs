@@ -357,20 +357,14 @@ impl<'a> Director<'a> {
             directed.begun += 1;
             directed.begun - 1
         };
+        let subject = fault.what.nodes().map_or_else(String::new, |choice| choice.to_string());
         let mut span = FaultSpan {
             trial: self.place.0,
             phase: self.place.1,
             ordinal,
-            kind: kind(&fault.what),
-            subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
-            fault: fault.to_string(),
             detail: detail(fault),
             planned_ns: start_ns + planned.at_ns,
-            begun_ns: self.clock.now_ns(),
-            taken_ns: None,
-            healing_ns: None,
-            healed_ns: None,
-            error: None,
+            ..FaultSpan::begun(kind(&fault.what), &fault.to_string(), &subject, self.clock.now_ns())
         };
         if let Err(error) = &chosen
             && fault.is_repeated()

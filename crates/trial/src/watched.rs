@@ -104,23 +104,15 @@ impl WatchSpec<'_> {
             plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
             plan_name: PHASE.to_owned(),
             title: format!("Watched: {}", labels.join(", ")),
-            question: String::new(),
-            answers: Vec::new(),
-            worthless: Vec::new(),
-            source: String::new(),
-            plan_text: String::new(),
-            plan_json: String::new(),
             outline: Outline { trials: labels.len() as u32, watched: true, ..Outline::default() },
             command_line: self.command_line.clone(),
             tag: self.tag.to_owned(),
-            seed: 0,
             slice_ns,
             started_wall_ns,
             environment: plimsoll_sample::environment(self.runs_dir),
-            left_out: Vec::new(),
             notices: [vec![NOTICE.to_owned()], notices].concat(),
             goals: self.goals.to_vec(),
-            figures: Vec::new(),
+            ..RunHeader::default()
         }
     }
 }
@@ -286,48 +278,24 @@ impl Watched<'_> {
             Some(grammar) => grammar.format().kinds(),
             None => &[],
         };
-        let kind = |name: &&str| OpKind {
-            name: (*name).to_owned(),
-            call: Call::Nothing,
-            params: Vec::new(),
-            keep_answer: false,
-            step_of: None,
-        };
+        let kind = |name: &&str| OpKind::new(*name, Call::Nothing, &[]);
         sinks.show(&Told::Next(label.clone()));
         sinks.tell(Told::BeginTrial(TrialHeader {
             ordinal: self.ordinal,
             store: self.grammar.map_or(PHASE, |grammar| grammar.name()).to_owned(),
             store_label: label,
             place: shown::clean(place),
-            version: String::new(),
-            settings: Vec::new(),
-            failover_time: None,
             workload: PHASE.to_owned(),
-            params: BTreeMap::new(),
-            labels: BTreeMap::new(),
-            breaks: false,
-            rarer_cycles: BTreeMap::new(),
-            may_buffer: false,
             kinds: kinds.iter().map(kind).collect(),
-            record_count: 0,
-            record_bytes: 0,
             start_ns,
+            ..TrialHeader::default()
         }))?;
         let header = PhaseHeader {
             trial: self.ordinal,
-            ordinal: 0,
             name: PHASE.to_owned(),
             kind: PhaseKind::Drive,
-            rung: None,
-            durability: None,
-            clients: 0,
-            workers: 0,
-            rate_per_s: None,
-            stages: Vec::new(),
-            op_timeout_ns: None,
-            connect_timeout_ns: None,
-            finds_warmup: false,
             start_ns,
+            ..PhaseHeader::default()
         };
         sinks.tell(Told::BeginPhase(header, length))
     }

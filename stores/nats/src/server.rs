@@ -83,9 +83,10 @@ impl NatsRecipe {
 const HANDSHAKE_FIRST: &str = "handshake_first";
 
 /// Way in which a connection is encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Encryption {
     /// In clear.
+    #[default]
     No,
     /// TLS begins behind the server's description of itself.
     Upgrade,

@@ -24,6 +24,7 @@ const READ_BYTES: usize = 8 << 10;
 const KEPT_BYTES: usize = 64 << 10;
 
 /// Settings that all sessions of a phase share.
+#[derive(Default)]
 pub(crate) struct Common {
     pub login: Option<Login>,
     pub encryption: Encryption,
@@ -62,6 +63,7 @@ impl From<Refusal> for Failure {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct NatsSession {
     common: Arc<Common>,
     socket: Option<SessionSocket>,
@@ -87,22 +89,7 @@ pub(crate) struct NatsSession {
 
 impl NatsSession {
     pub fn new(common: &Arc<Common>) -> Self {
-        Self {
-            common: Arc::clone(common),
-            socket: None,
-            input: Vec::new(),
-            used: 0,
-            filled: 0,
-            out: Vec::new(),
-            inbox: String::new(),
-            asked: 0,
-            payload_max: 0,
-            is_clustered: false,
-            kinds: Vec::new(),
-            subject: String::new(),
-            value: Vec::new(),
-            bytes_max: ANSWER_BYTES_MAX,
-        }
+        Self { common: Arc::clone(common), bytes_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
     /// Sets the subject to that of `key`.

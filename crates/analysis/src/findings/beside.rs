@@ -99,9 +99,7 @@ impl<'r> Changed<'r> {
             seen: self.difference.inside,
             lead_s: lead as f64 * slice_ns as f64 / 1e9,
             effect: (shift / spread).clamp(-DEVIATION_MAX, DEVIATION_MAX),
-            q: None,
-            explained: 0,
-            by_chance: 0.0,
+            ..EvidenceView::default()
         }
     }
 }

@@ -53,18 +53,15 @@ fn together(planned: &[(&FindingView, &PhaseFacts<'_>)], driven: usize) -> Optio
     Some(FindingView {
         rule: first.rule,
         version: first.version,
-        place: String::new(),
         sentence: sentence(&all, driven),
         spans_s: all.iter().flat_map(|one| one.spans_s.iter().copied()).collect(),
         moments: moments(&all),
         slow_percent: (explained_s * 100.0 / slow_s).min(100.0),
-        evidence: Vec::new(),
         phases: phases(planned),
         opposite: first.opposite.clone(),
         next,
         command: first.command.clone(),
-        chart: None,
-        is_of_outages: false,
+        ..FindingView::default()
     })
 }
 

@@ -66,16 +66,10 @@ impl Words {
             version: VERSIONS.iter().find(|(rule, _)| *rule == self.rule).map_or(4, |(_, version)| *version),
             sentence: format!("{place}: {}.", self.sentence),
             place,
-            spans_s: Vec::new(),
-            moments: 0,
-            slow_percent: 0.0,
-            evidence: Vec::new(),
-            phases: Vec::new(),
             opposite: self.opposite,
             next: self.next,
             command: self.command,
-            chart: None,
-            is_of_outages: false,
+            ..FindingView::default()
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct UnusualSeries {
     series: BTreeMap<u32, Course>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Course {
     of: Series,
     count: u32,
@@ -60,15 +60,7 @@ struct Course {
 impl UnusualSeries {
     /// Takes a series, and its position in samples.
     pub fn series(&mut self, position: u32, series: &Series) {
-        self.series.entry(position).or_insert_with(|| Course {
-            of: series.clone(),
-            count: 0,
-            mean: 0.0,
-            squares: 0.0,
-            newest: None,
-            usual: 0.0,
-            distance: 0.0,
-        });
+        self.series.entry(position).or_insert_with(|| Course { of: series.clone(), ..Course::default() });
     }
 
     /// Takes the values of a moment.

@@ -6,7 +6,7 @@ use super::Chart;
 
 /// Explanation of slow moments of one phase, or the statement that nothing explains them. Moments in the effects of the
 /// plan's faults are one finding for several phases.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct FindingView {
     /// Rule that made the finding: `pause`, `fault`, `cause`, `unexplained`, `regular`, `level` or
     /// `bound`.
@@ -55,7 +55,7 @@ pub struct FaultedPhaseView {
 }
 
 /// A series that rose with slow moments, or changed with a level.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct EvidenceView {
     /// Name of the series.
     pub series: String,

@@ -25,13 +25,10 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         check_time("a slice", start_ns, end_ns)?;
         let slice = Slice {
             ordinal: row.get(2)?,
-            preview: false,
             warmup: row.get(3)?,
             start_ns,
             end_ns,
             wall_ns: row.get(6)?,
-            histograms: Vec::new(),
-            unfinished: None,
             due_unsent: count(row, 7)?,
             in_flight: count(row, 8)?,
             oldest_age_ns: count(row, 9)?,
@@ -44,12 +41,8 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
             involuntary_switches: count(row, 16)?,
             watched: optional_count(row, 17)?
                 .map(|disturbed_ns| Disturbance { disturbed_ns, ..Disturbance::default() }),
-            servers: Vec::new(),
             ticks: ticks_of(row, 19)?,
-            affected: None,
-            silences: None,
-            server_ticks: None,
-            key_parts: None,
+            ..Slice::default()
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;

@@ -19,14 +19,9 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let verdict = Verdict {
         word,
         tone,
-        notices: Vec::new(),
-        question: Vec::new(),
-        answer: Vec::new(),
         title: b.title.clone(),
         sentence: format!("{} against {}", b.id, a.id),
-        reasons: Vec::new(),
-        warning: None,
-        about: String::new(),
+        ..Verdict::default()
     };
     let mut sections = Vec::new();
     let mut section = |title: &str, body: Body<'static>| {

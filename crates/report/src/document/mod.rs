@@ -38,9 +38,10 @@ pub use run::run;
 pub use selection::selection;
 
 /// Meaning of a text to its reader. Colours of the terminal and classes of the page follow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tone {
     /// No special meaning.
+    #[default]
     Plain,
     /// The value that readers look for.
     Strong,
@@ -350,7 +351,7 @@ pub struct Section<'a> {
 }
 
 /// Verdict on a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Verdict {
     /// `Pass`, `Fail`, `Incomplete`, `Undecided`; empty where nothing was asked.
     pub(crate) word: &'static str,

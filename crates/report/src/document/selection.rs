@@ -11,16 +11,10 @@ const SHOWN_MAX: usize = 20;
 /// Makes the document of a selection: its sentence, what was done in it, and the largest differences.
 pub fn selection(view: &SelectionView) -> Document<'_> {
     let verdict = Verdict {
-        word: "",
-        tone: Tone::Plain,
-        notices: Vec::new(),
-        question: Vec::new(),
-        answer: Vec::new(),
         title: format!("run {}", view.run),
         sentence: view.sentence.clone(),
-        reasons: Vec::new(),
-        warning: None,
         about: number::list(&view.places),
+        ..Verdict::default()
     };
     let mut sections = Vec::new();
     let mut section = |title: &str, body: Body<'static>| {

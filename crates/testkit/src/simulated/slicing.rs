@@ -36,6 +36,7 @@ struct Waiting {
 }
 
 /// Slices of a drive, one after the other.
+#[derive(Default)]
 pub(super) struct Slicing {
     pub start_ns: u64,
     pub warmup_end_ns: u64,
@@ -66,14 +67,9 @@ impl Slicing {
             warmup_end_ns,
             planned_end_ns: length_ns.map(|length_ns| warmup_end_ns + length_ns),
             slice_ns,
-            has_ticks: false,
-            clients: 0,
-            waiting: Vec::new(),
-            key_parts: 0,
             is_open,
-            ordinal: 0,
             from_ns: start_ns,
-            sent: BinaryHeap::new(),
+            ..Self::default()
         }
     }
 
