@@ -326,7 +326,9 @@ impl<'a> Director<'a> {
         let servers = self.servers()?;
         let ended = |error: &TrialError| error.kind != StoreErrorKind::Unreachable;
         self.directed().ended = servers.check(Nodes::All).err().filter(ended);
-        (self.tell)(Told::Note("faults are healed: waiting until the servers are one cluster again".to_owned()))?;
+        let note = "faults are healed: waiting until the servers are one cluster again, for `work_timeout` at most; \
+                    Ctrl-C ends the wait, and keeps what was measured";
+        (self.tell)(Told::Note(note.to_owned()))?;
         self.start(Nodes::All, |servers| {
             servers.rejoin()?;
             servers.start(Nodes::All)

@@ -21,14 +21,12 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 impl Running {
     /// Starts stopped nodes, as [`Servers::start`]. Long work of a node, and the wait until all nodes are one cluster, may
-    /// each take `work`; the wait takes ten minutes at most if no node had to start.
+    /// each take `work`.
     pub(super) fn start_within(&self, nodes: Nodes, work: Duration) -> Result<Span, StoreError> {
         let from = Instant::now();
         let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
         let mut starting = self.numbers(nodes)?;
         starting.retain(|number| !running.contains(number));
-        // Nodes that run already have no long work to do.
-        let work = if starting.is_empty() { work.min(START_BOUND) } else { work };
         self.unless_hung("start", &starting, |waits| {
             let waits = &waits.with_work(work);
             self.bring_up(nodes, false, waits, &mut |_| {})?;
