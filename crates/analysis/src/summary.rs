@@ -353,17 +353,9 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     let rate = line.result.rate_per_s?;
     let judged = |rung: &&RungView| matches!(rung.state, RungState::Held | RungState::Failed);
     let at_line = || line.rungs.iter().filter(judged).filter(|rung| rung.rung.rate_per_s == Some(rate));
-    // Through faults goals judge the time in which none is in effect, and the others say nothing of it.
     let is_through = !line.result.through.is_empty();
-    let of_goal = |rung: &RungView, name: &str| {
-        rung.goals.iter().find(|goal| goal.of.is_none() && goal.what.name() == name).and_then(|goal| goal.value)
-    };
     let percentile = |name: &str| {
-        let at = SHOWN.iter().position(|shown| *shown == name);
-        let each = at_line().filter_map(|rung| match is_through {
-            true => of_goal(rung, name),
-            false => Some((*rung.percentiles_ns.get(at?)?)? as f64),
-        });
+        let each = at_line().filter_map(|rung| percentile_ns(rung, name, is_through));
         stat::median(&each.collect::<Vec<_>>()).map(|ns| ns as u64)
     };
     let place = if several { line.store.clone() } else { String::new() };
@@ -373,6 +365,17 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     summary.parts.push(part("goal", number::list(&goals)));
     summary.text = joined(&summary.parts);
     Some(summary)
+}
+
+/// Returns a percentile of a load step in nanoseconds. Through faults goals judge the time in which none is in effect, so
+/// that percentiles without a goal say nothing of it.
+fn percentile_ns(rung: &RungView, name: &str, is_through: bool) -> Option<f64> {
+    if is_through {
+        let goal = rung.goals.iter().find(|goal| goal.of.is_none() && goal.what.name() == name)?;
+        return goal.value;
+    }
+    let at = SHOWN.iter().position(|shown| *shown == name)?;
+    Some((*rung.percentiles_ns.get(at)?)? as f64)
 }
 
 /// A side of a comparison: medians of its turns.
@@ -535,4 +538,32 @@ fn told(run: &Run, mut summary: SummaryView, lacked: bool) -> SummaryView {
     }
     summary.text = joined(&parts);
     SummaryView { parts, ..summary }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_record::data::Goal;
+
+    use super::*;
+    use crate::view::{GoalSeen, Rung};
+
+    #[test]
+    fn through_faults_a_load_step_has_the_times_that_its_goals_judged_alone() {
+        let p99 = GoalKind::named("p99").unwrap();
+        let goal = Goal { what: p99, of: None, limit: 2e8, unit: "ns".to_owned() };
+        let rung = RungView {
+            rung: Rung::default(),
+            state: RungState::Held,
+            reason: None,
+            note: None,
+            cycles: 0.0,
+            rate_per_s: 100.0,
+            goals: vec![GoalSeen::new(&goal, Ok(1e8), 10)],
+            percentiles_ns: SHOWN.map(|_| Some(9_000_000_000)).to_vec(),
+            n: 10,
+        };
+        let both = |is_through| ["p50", "p99"].map(|name| percentile_ns(&rung, name, is_through));
+        assert_eq!(both(true), [None, Some(1e8)]);
+        assert_eq!(both(false), [Some(9e9); 2]);
+    }
 }

@@ -4,7 +4,7 @@ use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, SummaryView};
 use plimsoll_core::Durability;
 use plimsoll_core::sampler::ANSWERS;
-use plimsoll_record::data::{AnswerCheck, AnswerCounts, FaultKind, FaultSpan, PhaseKind, ResultName, Run};
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
 use crate::faulted::{KILL, fault, open_loop, ticked};
@@ -294,29 +294,6 @@ fn times_of_answers_by_node_do_not_explain_a_line() {
         series.subject = "node 1".to_owned();
     }
     assert!(!explained(&run));
-}
-
-#[test]
-fn through_faults_a_search_has_the_times_that_goals_judged_alone() {
-    let mut run = recorded::searched();
-    let what = "kill primary at 40%";
-    run.header.outline.line.as_mut().unwrap().faults = vec![what.to_owned()];
-    for trial in &mut run.trials {
-        for phase in trial.phases.iter().filter(|phase| phase.header.rung.is_some()) {
-            let at_ns = phase.slices[phase.slices.len() / 2].start_ns;
-            trial.faults.push(FaultSpan {
-                trial: trial.header.ordinal,
-                phase: phase.header.ordinal,
-                taken_ns: Some(at_ns),
-                healing_ns: Some(at_ns + 1),
-                healed_ns: Some(at_ns + 1),
-                ..FaultSpan::begun(FaultKind::Kill, what, "node 1, the primary", at_ns)
-            });
-        }
-    }
-    let view = view(&run);
-    let [one] = &view.summary[..] else { panic!("one line") };
-    assert_eq!(names(one), ["ops/s", "p99", "goal"]);
 }
 
 #[test]
